@@ -24,6 +24,17 @@ def next_one(position):
 
 
 @cuda.jit(device=True, forceinline=True)
+def four(function, values, *more):
+    """Return the results of a function for four values: its loads or atomics are under way at once."""
+    return (
+        function(values[0], *more),
+        function(values[1], *more),
+        function(values[2], *more),
+        function(values[3], *more),
+    )
+
+
+@cuda.jit(device=True, forceinline=True)
 def four_entries(entries, k, end):
     """Return entries `k`, `k` + 32, `k` + 64 and `k` + 96, -1 from `end` on: one wait for memory instead of four."""
     first = entries[k] if k < end else -1
@@ -64,6 +75,12 @@ def count_bits(word):
 def first_bit(word):
     """Return the position of the lowest set bit of a uint32, int32; -1 if there is none."""
     return np.int32(np.int32(cuda.ffs(np.uint32(word))) - 1)
+
+
+@cuda.jit(device=True, forceinline=True)
+def lowest_bit(word):
+    """Return the position of the lowest set bit of a uint32, as `first_bit`, and the word without it."""
+    return first_bit(word), np.uint32(word & np.uint32(word - np.uint32(1)))
 
 
 @cuda.jit(device=True, forceinline=True)

@@ -60,6 +60,11 @@ def check_warp(rng: np.random.Generator) -> int:
     assert by_all_lanes(warp.first_bit, words & words[::-1]) == [
         bits(word)[0] if word else -1 for word in words & words[::-1]
     ]
+    some = words & words[::-1]
+    lowest = [(bits(word)[0] if word else -1, int(word & (word - _U(1)))) for word in some]
+    assert by_all_lanes(warp.lowest_bit, some) == lowest
+    shifted = by_all_lanes(lambda word: warp.four(lambda one, more: one + more, (word, 2, 3, 4), 5), values)
+    assert shifted == [(int(value) + 5, 7, 8, 9) for value in values]
     assert by_all_lanes(warp.lowest_bits, np.arange(1, 33)) == [(1 << n) - 1 for n in range(1, 33)]
     for operation, wanted in (
         (warp.sum_all, int(values.sum())),
@@ -74,7 +79,7 @@ def check_warp(rng: np.random.Generator) -> int:
     source = int(rng.integers(0, 32))
     assert by_all_lanes(warp.shuffle_word, words, source) == [int(words[source])] * 32
     assert by_all_lanes(warp.shuffle_xor, words, source) == [int(words[lane ^ source]) for lane in LANES]
-    return 15
+    return 17
 
 
 def check_positions(rng: np.random.Generator) -> int:
@@ -94,7 +99,8 @@ def check_positions(rng: np.random.Generator) -> int:
 
 
 def check_arrays(rng: np.random.Generator) -> int:
-    """Clear and sum ranges in memory."""
+    """Fill, clear and sum ranges in memory."""
+    from mbe_stage.bicliques.cuda.subgraph_parts import fill
     from mbe_stage.device import warp
     from mbe_stage.device.warp import exclusive_sums
 
@@ -107,7 +113,10 @@ def check_arrays(rng: np.random.Generator) -> int:
     wanted[:n] = 0
     by_all_lanes(warp.clear, array, n)
     assert np.array_equal(array, wanted)
-    return 2
+    wanted[first : first + n] = -1
+    by_all_lanes(fill, array, first, n, -1)
+    assert np.array_equal(array, wanted)
+    return 3
 
 
 def random_rows(rng: np.random.Generator, width: int, most: int) -> list[int]:
@@ -282,9 +291,10 @@ def check_places_of_keys(rng: np.random.Generator) -> int:
 
 
 def check_enough(rng: np.random.Generator) -> int:
-    """Subsets of columns that stand for enough vertices."""
+    """Vertices that columns of a word stand for; subsets of columns that stand for enough."""
     from mbe_stage.bicliques.constraints import MIN_LEFT
     from mbe_stage.bicliques.cuda.count_within import large_enough, with_few
+    from mbe_stage.bicliques.cuda.emit_bitsets import size_of_word
 
     width, least = int(rng.integers(1, 11)), int(rng.integers(1, 14))
     weights = np.where(np.arange(32) < width, rng.integers(1, rng.choice([2, 3, 6]), 32), 0).astype(np.int32)
@@ -301,7 +311,9 @@ def check_enough(rng: np.random.Generator) -> int:
     sums = np.array([sum(int(weights[bit]) for bit in bits(subset)) for subset in range(1 << width)])
     wanted = np.flatnonzero(subsets & (sums >= least)).tolist()
     assert [32 * lane + bit for lane in LANES for bit in bits(found[lane])] == wanted, (width, least)
-    return 1
+    own = rng.integers(0, 1 << width, 32).astype(_U)
+    assert by_all_lanes(size_of_word, own, weights) == sums[own].tolist()
+    return 2
 
 
 CHECKS = (

@@ -14,7 +14,15 @@ from mbe_stage.bicliques.constraints import MIN_LEFT
 from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.closed_sets import closed_sets, collect_subsets, moves_of, widest, without_whole
 from mbe_stage.bicliques.cuda.emit_bitsets import multiplicity_of_columns
-from mbe_stage.bicliques.cuda.row_words import drop_dominated, inside_none, is_among, is_single, sort_distinct, word_at
+from mbe_stage.bicliques.cuda.row_words import (
+    append,
+    drop_dominated,
+    inside_none,
+    is_among,
+    is_single,
+    sort_distinct,
+    word_at,
+)
 from mbe_stage.bicliques.cuda.subgraph_parts import has_constraints
 from mbe_stage.bicliques.cuda.techniques import DOMINATED
 from mbe_stage.bicliques.cuda.walk_bundles import Below, BitsetChild, Earlier
@@ -42,7 +50,10 @@ def next_candidate(cursor, frame, own, pool, launch):
         left_most = multiplicity_of_columns(left, own)
     is_small = count_bits(left) <= widest(launch)
     kind = frame[layout.KIND]
-    return BitsetChild(cursor, left, left_most, kind, is_small, _is_written(kind, launch.mode, launch.techniques))
+    # All candidates of a node are bicliques. If bicliques are written, they are written together, before they become a
+    # frame, unless dominated ones are among them.
+    are_written = launch.mode >= layout.SIZES and launch.techniques & DOMINATED != 0 and kind == layout.BELOW
+    return BitsetChild(cursor, left, left_most, kind, is_small, kind == layout.OF_LIST or are_written)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -50,7 +61,10 @@ def is_wanted(child, frame, words, pool, launch):
     """True if a child's left set is large enough, and, if dominated candidates are kept, inside no earlier row."""
     if has_constraints(launch.mode, pool) and child.left_most < pool.constraints[MIN_LEFT]:
         return False
-    return launch.techniques & DOMINATED != 0 or not _is_excluded(child.left, child.cursor, frame, words)
+    if launch.techniques & DOMINATED != 0:
+        return True
+    earlier = earlier_rows(child.cursor, frame)
+    return not is_single(child.left, _U(frame[layout.SINGLES])) and inside_none(words, earlier, child.left, _ONE) != 0
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -78,16 +92,6 @@ def count_child(child, below, goes_below):
         return count_bits(below.closed)
     n_found = np.int32((child.kind != layout.OF_LIST) + (0 if goes_below else below.n_listed))
     return n_found if cuda.laneid == 0 else np.int32(0)
-
-
-@cuda.jit(device=True, forceinline=True)
-def _is_written(kind, mode, techniques):
-    """True if a frame's children are in the output when they are visited.
-
-    All candidates of a node are bicliques. If bicliques are written, they are written together, before they become a
-    frame, unless dominated ones are among them.
-    """
-    return kind == layout.OF_LIST or (mode >= layout.SIZES and techniques & DOMINATED != 0 and kind == layout.BELOW)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -120,18 +124,14 @@ def _candidates_of_child(child, frame, top, words, techniques):
         if np.int32(tile + lane) < n_rows:
             row = _U(words[_U(first + tile + lane)] & left)
         keep = row != 0 and (child.kind == layout.OF_LIST or row != left)
-        mask = ballot(keep)
-        if keep:
-            words[_U(top + n_raw + rank(mask))] = row
-        n_raw = np.int32(n_raw + count_bits(mask))
+        n_raw = append(keep, row, top, n_raw, words)
         tile = next_tile(tile)
     cuda.syncwarp()
     if n_raw == 0:
         return n_raw
     n_kept = n_raw
     if techniques & DOMINATED != 0:
-        earlier = Earlier(first, np.int32(cursor + frame[layout.N_EXCLUDED]), cursor, np.int32(n_rows - cursor))
-        n_kept = drop_dominated(words, top, n_raw, _U(frame[layout.SINGLES]), earlier)
+        n_kept = drop_dominated(words, top, n_raw, _U(frame[layout.SINGLES]), earlier_rows(cursor, frame))
     return sort_distinct(words, top, n_kept)
 
 
@@ -141,13 +141,6 @@ def earlier_rows(cursor, frame):
     n = np.int32(cursor + frame[layout.N_EXCLUDED])
     gap = np.int32(frame[layout.N_ROWS] - cursor)
     return Earlier(frame[layout.WORDS], n, cursor, gap)
-
-
-@cuda.jit(device=True, forceinline=True)
-def _is_excluded(left, cursor, frame, words):
-    """True if an earlier row holds a child's whole left set; only called if dominated candidates are kept."""
-    earlier = earlier_rows(cursor, frame)
-    return is_single(left, _U(frame[layout.SINGLES])) or inside_none(words, earlier, left, _ONE) == 0
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -249,9 +242,22 @@ def drop_from_superset(left, n_superset, top, n_candidates, frame, own, pool):
 
 
 @cuda.jit(device=True, forceinline=True)
-def set_superset(frame, superset, n_superset, superset_ids):
-    """Set the position of a frame's superset; by one lane. Its ids are the frame's last data in the arena of ints."""
-    frame[layout.SUPERSET] = superset
-    frame[layout.N_SUPERSET] = n_superset
-    frame[layout.SUPERSET_IDS] = superset_ids
-    frame[layout.INTS_TOP] = superset_ids + n_superset
+def set_frame(frame, kind, end, n_rows, n_excluded, singles, first, words_top, superset):
+    """Set a frame whose children are its rows up to `end`; by one lane.
+
+    Its rows, with the child's row of a first frame, begin at `first`, with excluded ones behind them, and end the arena
+    of words at `words_top`. The ids of the superset end that of ints. `singles` are the columns that are an excluded
+    row by themselves.
+    """
+    frame[layout.CURSOR] = 0
+    frame[layout.N_ROWS] = n_rows
+    frame[layout.N_EXCLUDED] = n_excluded
+    frame[layout.SINGLES] = np.int32(singles)
+    frame[layout.WORDS] = first
+    frame[layout.WORDS_TOP] = words_top
+    frame[layout.SUPERSET] = superset.rows
+    frame[layout.N_SUPERSET] = superset.n_rows
+    frame[layout.SUPERSET_IDS] = superset.ids
+    frame[layout.INTS_TOP] = superset.ids + superset.n_rows
+    frame[layout.END] = end
+    frame[layout.KIND] = kind

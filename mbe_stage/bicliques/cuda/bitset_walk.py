@@ -32,7 +32,7 @@ from mbe_stage.bicliques.cuda.bitset_children import (
     is_wanted,
     next_candidate,
     restrict_superset,
-    set_superset,
+    set_frame,
 )
 from mbe_stage.bicliques.cuda.closed_sets import (
     add_subset,
@@ -220,26 +220,10 @@ def _push_child(cursor, frame, child, top, n_kept, n_superset, own, mode):
     n_excluded, singles = restrict(own.words, earlier_rows(cursor, frame), union, excluded_at, own.table, mode)
     singles = _U(singles | (_U(frame[layout.SINGLES]) & union))
     if cuda.laneid == 0:
-        set_frame(child, n_kept, n_excluded, singles, top, excluded_at + n_excluded)
-        set_superset(child, frame[layout.WORDS_TOP], n_superset, frame[layout.INTS_TOP])
-        child[layout.END] = n_kept
-        child[layout.KIND] = layout.BELOW
+        superset = Superset(frame[layout.WORDS_TOP], n_superset, frame[layout.INTS_TOP])
+        words_top = excluded_at + n_excluded
+        set_frame(child, layout.BELOW, n_kept, n_kept, n_excluded, singles, top, words_top, superset)
     cuda.syncwarp()
-
-
-@cuda.jit(device=True, forceinline=True)
-def set_frame(frame, n_rows, n_excluded, singles, first, words_top):
-    """Set the positions of a frame's rows, with excluded ones behind them, and the top of the arena; by one lane.
-
-    The rows, with the child's row of a first frame, begin at `first`; `singles` are the columns that are an excluded
-    row by themselves. The range of children and the superset have to be set, too.
-    """
-    frame[layout.CURSOR] = 0
-    frame[layout.N_ROWS] = n_rows
-    frame[layout.N_EXCLUDED] = n_excluded
-    frame[layout.SINGLES] = np.int32(singles)
-    frame[layout.WORDS] = first
-    frame[layout.WORDS_TOP] = words_top
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -321,12 +305,11 @@ def open_bitset_frame(node, child, columns, seen, verdict, own, pool, launch):
     if mode > layout.COUNT:
         _write_header(node, child, columns, seen.is_list, own, pool, mode)
     if cuda.laneid == 0:
-        frame = own.frames[0]
         words[_U(first)] = full
-        set_frame(frame, 1 + n_candidates, n_excluded, excluded_singles, first, superset + n_superset)
-        set_superset(frame, superset, n_superset, ints_at)
-        frame[layout.END] = 1
-        frame[layout.KIND] = layout.OF_LIST if seen.is_list or mode == layout.WITHIN else layout.OF_BITMAP
+        kind = layout.OF_LIST if seen.is_list or mode == layout.WITHIN else layout.OF_BITMAP
+        n_rows, words_top = 1 + n_candidates, superset + n_superset
+        filled = Superset(superset, n_superset, ints_at)
+        set_frame(own.frames[0], kind, 1, n_rows, n_excluded, excluded_singles, first, words_top, filled)
         own.state[layout.DEPTH] = 0
         if mode == layout.WITHIN and not seen.is_list:
             # The child is counted here. Below, it is like one of a list.

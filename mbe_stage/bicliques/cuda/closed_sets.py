@@ -19,42 +19,24 @@ from mbe_stage.device.warp import ballot, count_bits, min_all, next_tile, shuffl
 
 _U = np.uint32
 _ONE = _U(1)
-_WITHOUT_0 = _U(0x55555555)
-_WITHOUT_1 = _U(0x33333333)
-_WITHOUT_2 = _U(0x0F0F0F0F)
-_WITHOUT_3 = _U(0x00FF00FF)
-_WITHOUT_4 = _U(0x0000FFFF)
-# Bits of a word with at most 0, 1, 2, 3 and 4 bits in their index.
-_AT_MOST_0 = _U(0x00000001)
-_AT_MOST_1 = _U(0x00010117)
-_AT_MOST_2 = _U(0x0117177F)
-_AT_MOST_3 = _U(0x177F7FFF)
-_AT_MOST_4 = _U(0x7FFFFFFF)
+_WITHOUT = (_U(0x55555555), _U(0x33333333), _U(0x0F0F0F0F), _U(0x00FF00FF), _U(0x0000FFFF))
+"""Bits of a word without the bit 0, 1, 2, 3 and 4 in their index."""
+_AT_MOST = (_U(0x00000001), _U(0x00010117), _U(0x0117177F), _U(0x177F7FFF), _U(0x7FFFFFFF))
+"""Bits of a word with at most 0, 1, 2, 3 and 4 bits in their index."""
 
 
-@cuda.jit(device=True, forceinline=True)
-def _down_0(subsets):
-    return _U(subsets | (_U(subsets >> _ONE) & _WITHOUT_0))
+def _down(bit):
+    """Return the function that extends a bitmap downwards along the vertex of this bit of the index in a word."""
+    places, without = _U(1 << bit), _WITHOUT[bit]
+
+    @cuda.jit(device=True, forceinline=True)
+    def down(subsets):
+        return _U(subsets | (_U(subsets >> places) & without))
+
+    return down
 
 
-@cuda.jit(device=True, forceinline=True)
-def _down_1(subsets):
-    return _U(subsets | (_U(subsets >> _U(2)) & _WITHOUT_1))
-
-
-@cuda.jit(device=True, forceinline=True)
-def _down_2(subsets):
-    return _U(subsets | (_U(subsets >> _U(4)) & _WITHOUT_2))
-
-
-@cuda.jit(device=True, forceinline=True)
-def _down_3(subsets):
-    return _U(subsets | (_U(subsets >> _U(8)) & _WITHOUT_3))
-
-
-@cuda.jit(device=True, forceinline=True)
-def _down_4(subsets):
-    return _U(subsets | _U(subsets >> _U(16)))
+_down_0, _down_1, _down_2, _down_3, _down_4 = map(_down, range(5))
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -78,14 +60,14 @@ def _down_across_lanes(subsets):
 def _closed_in_word(subsets):
     """Subsets that miss each of the lower five vertices in some member; `subsets` is extended down all others."""
     upper = _down_4(_down_3(_down_2(subsets)))
-    closed = _U(_down_1(upper) | ~_WITHOUT_0)
-    closed = _U(closed & (_down_0(upper) | ~_WITHOUT_1))
+    closed = _U(_down_1(upper) | ~_WITHOUT[0])
+    closed = _U(closed & (_down_0(upper) | ~_WITHOUT[1]))
     lower = _down_1(_down_0(subsets))
     lower_4 = _down_4(lower)
-    closed = _U(closed & (_down_3(lower_4) | ~_WITHOUT_2))
+    closed = _U(closed & (_down_3(lower_4) | ~_WITHOUT[2]))
     lower_4 = _down_2(lower_4)
-    closed = _U(closed & (lower_4 | ~_WITHOUT_3))
-    return _U(closed & (_down_3(_down_2(lower)) | ~_WITHOUT_4))
+    closed = _U(closed & (lower_4 | ~_WITHOUT[3]))
+    return _U(closed & (_down_3(_down_2(lower)) | ~_WITHOUT[4]))
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -147,22 +129,18 @@ def without_whole(subsets, candidates, width):
 @cuda.jit(device=True, forceinline=True)
 def fewest_members(subsets):
     """Size of the smallest subset in a nonempty bitmap."""
-    size = np.int32(count_bits(_U(cuda.laneid)) + np.int32(_U(subsets & _AT_MOST_0) == 0))
-    size = np.int32(size + np.int32(_U(subsets & _AT_MOST_1) == 0))
-    size = np.int32(size + np.int32(_U(subsets & _AT_MOST_2) == 0))
-    size = np.int32(size + np.int32(_U(subsets & _AT_MOST_3) == 0))
-    size = np.int32(size + np.int32(_U(subsets & _AT_MOST_4) == 0))
+    size = count_bits(_U(cuda.laneid))
+    for at_most in _AT_MOST:
+        size = np.int32(size + np.int32(_U(subsets & at_most) == 0))
     return min_all(np.int32(size + CLOSED_SET_WIDTH * np.int32(subsets == 0)))
 
 
 @cuda.jit(device=True, forceinline=True)
 def fewer_members(n):
     """Bits of a word with fewer than `n` bits in their index."""
-    bits = _AT_MOST_0 if n > 0 else _U(0)
-    bits = _AT_MOST_1 if n > 1 else bits
-    bits = _AT_MOST_2 if n > 2 else bits
-    bits = _AT_MOST_3 if n > 3 else bits
-    bits = _AT_MOST_4 if n > 4 else bits
+    bits = _U(0)
+    for fewer in range(5):
+        bits = _AT_MOST[fewer] if n > fewer else bits
     return _U(0xFFFFFFFF) if n > 5 else bits
 
 
@@ -218,12 +196,7 @@ def spread(index, left, moves):
 def collect_subsets(child, moves, frame, own):
     """Restrict candidates and excluded rows of a bitset frame's child to its left set, as two bitmaps of subsets.
 
-    Rows before the cursor are excluded, too; the row at the cursor is the child.
-
-    Returns
-    -------
-    candidates, excluded : uint32
-        This lane's share of each.
+    Rows before the cursor are excluded, too; the row at the cursor is the child. Returns this lane's share of each.
     """
     lane = np.int32(cuda.laneid)
     left, cursor = child.left, child.cursor

@@ -131,14 +131,11 @@ def _find_twins(lists, first_vertex, table):
     n_tiles = tile_count(n)
     for tile in range(this_warp(), n_tiles, n_warps()):
         vertex = tile + lane * n_tiles
-        start = np.int64(0)
-        end = np.int64(0)
+        start, end = range_of_list(vertex, vertex < n, lists)
         before = np.int64(0)
         first = vertex
-        if vertex < n:
-            start, end = offsets[vertex], offsets[vertex + 1]
-            if end > start:
-                first = slots.size - table.firsts[slots[first_vertex + vertex]] - first_vertex
+        if end > start:
+            first = slots.size - table.firsts[slots[first_vertex + vertex]] - first_vertex
         differs = True
         # A first vertex of the other side is a collision, too.
         if first != vertex and 0 <= first < n:

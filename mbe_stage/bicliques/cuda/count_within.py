@@ -14,11 +14,11 @@ from mbe_stage.bicliques.constraints import MAX_LEFT, MAX_RIGHT, MIN_EDGES, MIN_
 from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.bitset_children import restrict_superset
 from mbe_stage.bicliques.cuda.closed_sets import fewer_members, fewest_members, without_whole
-from mbe_stage.bicliques.cuda.emit_bitsets import accepts, emit_below, left_sizes
+from mbe_stage.bicliques.cuda.emit_bitsets import accepts, emit_below, size_of_word
 from mbe_stage.bicliques.cuda.subgraph_parts import allows
 from mbe_stage.bicliques.cuda.techniques import SETTLING
 from mbe_stage.bicliques.cuda.walk_bundles import Superset
-from mbe_stage.device.warp import ALL, ballot, count_bits, first_bit, nth_bit
+from mbe_stage.device.warp import ALL, ballot, count_bits, lowest_bit, nth_bit
 from mbe_stage.options import NO_LIMIT
 
 _U = np.uint32
@@ -62,16 +62,14 @@ def large_enough(closed, few, multiplicity, pool):
     rest = ballot(few != 0)
     lower, upper = size, size
     while several != 0:
-        column = first_bit(several)
-        several = _U(several & _U(several - _ONE))
+        column, several = lowest_bit(several)
         more = np.int32(cuda.shfl_sync(ALL, multiplicity, column) - 1)
         if column < _LOWER:
             lower = np.int32(lower + (more if _U(_U(lane) >> _U(column)) & _ONE != 0 else 0))
         else:
             upper = np.int32(upper + (more if _U(_U(lane) >> _U(column - _LOWER)) & _ONE != 0 else 0))
     while rest != 0:
-        holder = first_bit(rest)
-        rest = _U(rest & _U(rest - _ONE))
+        holder, rest = lowest_bit(rest)
         enough = ballot(lower >= np.int32(least - cuda.shfl_sync(ALL, upper, holder)))
         if lane == holder:
             closed = _U(closed & enough)
@@ -82,14 +80,9 @@ def large_enough(closed, few, multiplicity, pool):
 def count_child_within(child, below, goes_below, cursor, frame, own, pool, output, launch):
     """Count a bitset frame's child and its finished subtree, within the constraints.
 
-    Returns
-    -------
-    n_found : int32
-        This lane's share; those that are weighed are added to ``state[FOUND]``.
-    n_superset, right_least : int32
-        Rows of its superset, 0 if it is settled; fewest of the user's right vertices, if it is not.
-    is_hopeless : bool
-        True if nothing is wanted from the child on.
+    Returns this lane's share of the bicliques, but those that are weighed are added to ``state[FOUND]``; the rows of
+    its superset, 0 if it is settled; if it is not, its fewest right vertices, the user's; and True if nothing is wanted
+    from the child on.
     """
     lane = np.int32(cuda.laneid)
     no = np.int32(0)
@@ -126,7 +119,7 @@ def count_child_within(child, below, goes_below, cursor, frame, own, pool, outpu
         word = own.words[_U(below.top + lane)] if lane < below.n_listed else _NONE
         size = count_bits(word)
         if cuda.any_sync(ALL, word != 0 and size < pool.constraints[MIN_LEFT]):
-            size, _ = left_sizes(word, own.ints[_U(layout.HEADER_MULTIPLICITIES + lane)], no, False)
+            size = size_of_word(word, own.ints[_U(layout.HEADER_MULTIPLICITIES + lane)])
         n_found = np.int32(size >= pool.constraints[MIN_LEFT])
     if is_wanted and not child.is_small and lane == 0:
         n_found = np.int32(n_found + 1)

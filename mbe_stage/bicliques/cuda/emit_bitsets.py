@@ -13,14 +13,14 @@ from numba import cuda
 from mbe_stage.bicliques.constraints import are_met
 from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.closed_sets import spread
-from mbe_stage.bicliques.cuda.subgraph_parts import entry, has_constraints, ids_of, multiplicity_of_ids
+from mbe_stage.bicliques.cuda.subgraph_parts import entry, has_constraints, ids_of, left_sizes
 from mbe_stage.device import WARP_SIZE
 from mbe_stage.device.warp import (
     ALL,
     ballot,
     count_bits,
-    first_bit,
     inclusive_sum,
+    lowest_bit,
     next_one,
     next_tile,
     nth_bit,
@@ -112,7 +112,8 @@ def emit_list(node, child, n_nonzero, left_most, own, pool, output, launch):
     if mode == layout.SIZES and left_most > 0:
         n_members, left_multiplicity = np.int32(0), np.int32(left_most if cuda.laneid == 0 else 0)
     else:
-        n_members, left_multiplicity = _list_left_sizes(node, child, counts_twins, pool, mode)
+        n_members, left_multiplicity = left_sizes(node, child, counts_twins, pool, mode)
+        n_members = sum_small(n_members)
     if not has_room(n_members + node.n_path + n_nonzero, 1, own.chunk, output, launch):
         return False
     place = np.uint64(own.chunk[layout.CHUNK_AT])
@@ -127,22 +128,6 @@ def emit_list(node, child, n_nonzero, left_most, own, pool, output, launch):
     n_used = np.int32(n_members + n_right) if cuda.any_sync(ALL, accepted) else np.int32(0)
     commit(accepted, np.int32(0), n_members, n_right, left_multiplicity, right_multiplicity, n_used, mode, own, output)
     return True
-
-
-@cuda.jit(device=True, forceinline=True)
-def _list_left_sizes(node, child, counts_twins, pool, mode):
-    """Count the vertices of the reduced graph in the left set, and this lane's share of the user's."""
-    numbers = pool.ints
-    n_members = np.int32(0)
-    multiplicity = np.int32(0)
-    k = np.int32(cuda.laneid)
-    while k < child.n_left:
-        first, end = ids_of(node, numbers[entry(node, child.left_at + k)], numbers)
-        n_members = np.int32(n_members + (end - first))
-        if counts_twins:
-            multiplicity = np.int32(multiplicity + multiplicity_of_ids(first, end, node, pool, mode))
-        k = next_tile(k)
-    return sum_small(n_members), multiplicity
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -249,37 +234,16 @@ def _right_sizes(word, n, superset, counts_twins, own, pool):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _sum_over(mask, value):
-    """Sum the values of the lanes in this lane's mask."""
-    total = np.int32(0)
-    j = np.int32(0)
-    while j < WARP_SIZE:
-        theirs = cuda.shfl_sync(ALL, value, j)
-        if _holds(mask, j):
-            total = np.int32(total + theirs)
-        j = next_one(j)
-    return total
-
-
-@cuda.jit(device=True, forceinline=True)
-def left_sizes(word, length, multiplicity, counts_twins):
-    """Count the vertices behind the columns of this lane's word.
-
-    Vertices of the reduced graph, and, if `counts_twins`, the user's; `length` and `multiplicity` are those of the
-    lane's own column.
-    """
+def size_of_word(word, n_vertices):
+    """Count the vertices behind the columns of this lane's word; the lane's own column has `n_vertices`."""
     size = count_bits(word)
-    merged = ballot(length > 1)
+    merged = ballot(n_vertices > 1)
     while merged != 0:
-        column = first_bit(merged)
-        merged = _U(merged & _U(merged - _ONE))
-        more = np.int32(cuda.shfl_sync(ALL, length, column) - 1)
+        column, merged = lowest_bit(merged)
+        more = np.int32(cuda.shfl_sync(ALL, n_vertices, column) - 1)
         if _holds(word, column):
             size = np.int32(size + more)
-    total = np.int32(0)
-    if counts_twins:
-        total = _sum_over(word, multiplicity)
-    return size, total
+    return size
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -292,7 +256,6 @@ def _write_members(word, place, n_left, chosen, superset, ids_at, length, own, o
         First position of its biclique in the output's members.
     n_left : int32
         Number of its left vertices in the reduced graph.
-    chosen : uint32
     ids_at, length : int32
         First of the vertices of this lane's column in the header, and their number.
     """
@@ -300,8 +263,7 @@ def _write_members(word, place, n_left, chosen, superset, ids_at, length, own, o
     is_merged = cuda.any_sync(ALL, length > 1)
     rest = chosen
     while rest != 0:
-        j = first_bit(rest)
-        rest = _U(rest & _U(rest - _ONE))
+        j, rest = lowest_bit(rest)
         left = shuffle_word(word, j)
         mine = length if _holds(left, lane) else np.int32(0)
         before = np.int32(inclusive_sum(mine) - mine) if is_merged else rank(left)
@@ -320,8 +282,7 @@ def _write_members(word, place, n_left, chosen, superset, ids_at, length, own, o
             row_id = own.ints[_U(superset.ids + tile + lane)]
         rest = chosen
         while rest != 0:
-            j = first_bit(rest)
-            rest = _U(rest & _U(rest - _ONE))
+            j, rest = lowest_bit(rest)
             holds = _U(shuffle_word(word, j) & missing) == 0
             mask = ballot(holds)
             to = _U(shuffle_word(place, j) + _U(rank(mask)))
@@ -345,9 +306,9 @@ def _emit_words(word, n, superset, own, pool, output, launch):
     counts_twins = mode < layout.MEMBERS or is_constrained
     ids_at = own.ints[_U(lane)]
     length = np.int32(own.ints[_U(lane + 1)] - ids_at) if mode >= layout.MEMBERS else np.int32(1)
-    n_left, left_multiplicity = left_sizes(
-        word, length, own.ints[_U(layout.HEADER_MULTIPLICITIES + lane)], counts_twins
-    )
+    n_left, left_multiplicity = size_of_word(word, length), np.int32(0)
+    if counts_twins:
+        left_multiplicity = size_of_word(word, own.ints[_U(layout.HEADER_MULTIPLICITIES + lane)])
     n_right, right_multiplicity = _right_sizes(word, n, superset, counts_twins, own, pool)
     accepted = lane < n and (not is_constrained or accepts(left_multiplicity, right_multiplicity, pool.constraints))
     if mode == layout.WITHIN:

@@ -1,6 +1,6 @@
 """The kernel: persistent warps, one per task, that work until the tree is done or the quantum ends.
 
-Compiled once for each output mode (`layout.COUNT` and so on): five entries, one body.
+Compiled once for each output mode (`layout.COUNT` and so on).
 
 Persistent threads take the next piece of work when one is done: GMBE+ IV-C 1 and its algorithm 4. Here the unit is a
 child of a node at any depth, not a root, and there is no queue: a node is its own list of tasks.
@@ -43,6 +43,8 @@ _TABLES_SHAPE = (layout.WALKING_WARPS_PER_BLOCK, 2 * layout.BITMAP_WORDS)
 _SUBSETS_SHAPE = (layout.WALKING_WARPS_PER_BLOCK, 64)
 _SIGNATURE = (POOL, WARPS, OUTPUT, I32, I64)
 _CHUNKS_SHAPE = (layout.WALKING_WARPS_PER_BLOCK, 4)
+_NAMES = ("counts", "counts_within", "sizes", "members", "constrained")
+"""Endings of the kernels' names, by output mode."""
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -173,40 +175,6 @@ def _persistent_loop(pool, warps, output, control, control_64, mode, techniques)
         state[layout.BUSY_NS] += global_nanoseconds() - began - idle
 
 
-def bicliques_warp_per_task_counts(pool, warps, output, control, control_64):
-    """Count only."""
-    _persistent_loop(pool, warps, output, control, control_64, layout.COUNT, ALL_TECHNIQUES)
-
-
-def bicliques_warp_per_task_counts_within(pool, warps, output, control, control_64):
-    """Check sizes and count."""
-    _persistent_loop(pool, warps, output, control, control_64, layout.WITHIN, ALL_TECHNIQUES)
-
-
-def bicliques_warp_per_task_sizes(pool, warps, output, control, control_64):
-    """Check sizes and write them."""
-    _persistent_loop(pool, warps, output, control, control_64, layout.SIZES, ALL_TECHNIQUES)
-
-
-def bicliques_warp_per_task_members(pool, warps, output, control, control_64):
-    """Write members."""
-    _persistent_loop(pool, warps, output, control, control_64, layout.MEMBERS, ALL_TECHNIQUES)
-
-
-def bicliques_warp_per_task_constrained(pool, warps, output, control, control_64):
-    """Check sizes and write members."""
-    _persistent_loop(pool, warps, output, control, control_64, layout.CONSTRAINED, ALL_TECHNIQUES)
-
-
-_ENTRIES = (
-    bicliques_warp_per_task_counts,
-    bicliques_warp_per_task_counts_within,
-    bicliques_warp_per_task_sizes,
-    bicliques_warp_per_task_members,
-    bicliques_warp_per_task_constrained,
-)
-
-
 def blocks_per_multiprocessor(mode: int, capability: tuple[int, int]) -> int:
     """Resident blocks of a kernel: five if 96 registers suffice without spills, else four."""
     return 5 if mode == layout.COUNT or (mode in (layout.WITHIN, layout.MEMBERS) and capability >= _HOPPER) else 4
@@ -220,13 +188,14 @@ def kernel_for(mode: int, techniques: int, n_resident: int) -> Any:
     """
     name = f"{__name__}:kernel_for({mode}, {techniques}, {n_resident})"
     compiled = kernel(*_SIGNATURE, launch_bounds=(THREADS, n_resident), name=name, seconds=20.0)
-    if techniques == ALL_TECHNIQUES:
-        return compiled(_ENTRIES[mode])
 
     def bicliques_warp_per_task(pool, warps, output, control, control_64):
         _persistent_loop(pool, warps, output, control, control_64, mode, techniques)
 
-    return compiled(bicliques_warp_per_task)
+    walk = bicliques_warp_per_task
+    if techniques == ALL_TECHNIQUES:
+        walk.__name__ = walk.__qualname__ = f"{walk.__name__}_{_NAMES[mode]}"
+    return compiled(walk)
 
 
 def walking_kernel(mode: int, techniques: int) -> Any:

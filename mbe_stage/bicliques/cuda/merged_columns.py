@@ -20,6 +20,7 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout
+from mbe_stage.bicliques.cuda.subgraph_parts import fill
 from mbe_stage.bicliques.cuda.techniques import MERGING, UPPER_BITS
 from mbe_stage.bicliques.cuda.two_step_paths import (
     column_at,
@@ -88,7 +89,7 @@ def keep_columns(node, child, rows, own, numbers, mode, techniques):
     if has_keys:
         clear(own.words, sizes)
     else:
-        _keep_none(child, own)
+        fill(own.columns, 0, child.n_left, layout.NO_COLUMN)
     table = Table(has_keys, table_size)
     if pairs_from(child) + 2 * rows.n_pairs <= own.words.size:
         _note_recorded(rows.n_pairs, table, child, own)
@@ -114,15 +115,6 @@ def _forget_numbers(rows, own):
         while k < rows.n_nonzero:
             own.bits[_U(own.nonzero[_U(k)])] = _NONE
             k = next_tile(k)
-    cuda.syncwarp()
-
-
-@cuda.jit(device=True, forceinline=True)
-def _keep_none(child, own):
-    k = np.int32(cuda.laneid)
-    while k < child.n_left:
-        own.columns[_U(k)] = layout.NO_COLUMN
-        k = next_tile(k)
     cuda.syncwarp()
 
 
@@ -159,8 +151,8 @@ def _note_walked(table, node, child, own, numbers):
         paths = group_at(group, node, child, numbers)
         tile = np.int32(0)
         while tile < paths.total:
-            other, holder = path_at(np.int32(tile + lane), paths, node, numbers)
-            _note(number_of(other, own), np.int32(group + holder), table, own)
+            path = path_at(np.int32(tile + lane), paths, node, numbers)
+            _note(number_of(path, own), np.int32(group + path[1]), table, own)
             tile = next_tile(tile)
         group = next_tile(group)
     cuda.syncwarp()
@@ -238,11 +230,7 @@ def _sort_by_column(n_columns, sizes, child, own):
     """Count the columns of each new one, and put all their positions, sorted by it, before the keys."""
     words = own.words
     cursors = np.int32(sizes + n_columns)
-    k = np.int32(cuda.laneid)
-    while k < 2 * n_columns:
-        words[_U(sizes + k)] = _NONE
-        k = next_tile(k)
-    cuda.syncwarp()
+    fill(words, sizes, 2 * n_columns, 0)
     tile = np.int32(0)
     while tile < child.n_left:
         _, column, same = _new_column_at(tile, child, own)

@@ -19,13 +19,14 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout
+from mbe_stage.bicliques.cuda.subgraph_build import record_of
 from mbe_stage.bicliques.cuda.subgraph_parts import entry, group_at
-from mbe_stage.bicliques.cuda.two_step_paths import append_nonzero, end_to_end, path_at
+from mbe_stage.bicliques.cuda.two_step_paths import append_nonzero, end_to_end, list_of, path_at, record
 from mbe_stage.bicliques.cuda.walk_bundles import Columns, Rows
 from mbe_stage.bicliques.cuda.work_donation import ask_for_words
 from mbe_stage.device.intrinsics import onward
 from mbe_stage.device.masks import of_halves
-from mbe_stage.device.warp import ALL, ballot, count_bits, first_bit, next_tile, or_all, rank
+from mbe_stage.device.warp import ALL, ballot, count_bits, lowest_bit, next_tile, or_all, rank
 
 _U = np.uint32
 _L = np.uint64
@@ -84,11 +85,8 @@ def find_groups(node, child, own, pool, launch):
     n_groups, n_first, some, both = _write_groups(node, child, own, pool)
     fits = ask_for_words(np.int32(2 * n_groups), own.words, launch)
     n_nonzero, n_candidates = np.int32(0), np.int32(0)
-    low = _U(some)
-    low_both = _U(both)
     for half in range(2):
-        if half == 1:
-            low, low_both = _U(some >> _HALF), _U(both >> _HALF)
+        low, low_both = _U(some >> _L(32 * half)), _U(both >> _L(32 * half))
         is_row = fits and _U(low >> _U(cuda.laneid)) & _ONE != 0
         is_full = is_row and _U(low_both >> _U(cuda.laneid)) & _ONE != 0
         row = np.int32(child.row + 32 * half + cuda.laneid)
@@ -101,7 +99,7 @@ def find_groups(node, child, own, pool, launch):
         n_nonzero = append_nonzero(is_row, row, n_nonzero, own)
     cuda.syncwarp()
     # Only the first group can be without a candidate, since keys ascend.
-    n_dropped = np.int32(_L(_key_of(np.int32(0), own) & ~both) == 0)
+    n_dropped = np.int32(_L(of_halves(own.words[0], own.words[1]) & ~both) == 0)
     n_kept = np.int32(child.n_left - (n_first if n_dropped != 0 else 0))
     most_earlier = child.whole if _has_earlier_twin(node, child, pool.ints) else np.int32(0)
     rows = Rows(n_nonzero, np.int32(0), n_candidates, np.int32(n_nonzero - n_candidates), most_earlier)
@@ -148,8 +146,7 @@ def _write_groups(node, child, own, pool):
             former = before
         changed = ballot(key != former)
         while changed != 0:
-            source = first_bit(changed)
-            changed = _U(changed & _U(changed - _ONE))
+            source, changed = lowest_bit(changed)
             k = np.int32(tile + 32 * source + lane)
             inner = _key_at(np.int32(min(k, last)), node, child, pool)
             previous = _L(cuda.shfl_up_sync(ALL, np.int64(inner), 1))
@@ -181,11 +178,6 @@ def _or_long(word):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _key_of(group, own):
-    return of_halves(own.words[_U(2 * group)], own.words[_U(2 * group + 1)])
-
-
-@cuda.jit(device=True, forceinline=True)
 def note_rows(columns, rows, node, child, own, numbers):
     """Note which rows hold each group: in `bits`, its columns if they fit a word, else their number, beside a record.
 
@@ -195,6 +187,7 @@ def note_rows(columns, rows, node, child, own, numbers):
     lane = np.int32(cuda.laneid)
     n_nonzero = rows.n_nonzero
     n_pairs = np.int32(0)
+    are_many = columns.n_columns > layout.WORD_BITS
     held, held_high = _NONE, _NONE
     whole, whole_high = _whole_rows(np.int32(0), node, child, own), _whole_rows(np.int32(1), node, child, own)
     tile = np.int32(0)
@@ -210,20 +203,18 @@ def note_rows(columns, rows, node, child, own, numbers):
         held, n_pairs = _note_later(low, child.row, held, group, n_pairs, columns, own)
         held_high, n_pairs = _note_later(high, np.int32(child.row + 32), held_high, group, n_pairs, columns, own)
         # The rows in the word end the column's list.
-        start, length = np.int32(0), np.int32(0)
+        length, start = list_of(place, node, child, numbers)
         if place >= 0:
             own.words[_U(word)] = _U(count_bits(low) + count_bits(high))
-            start = numbers[entry(node, node.column_offsets + first)]
-            length = np.int32(numbers[entry(node, node.column_offsets + first + 1)] - start - n_later)
         cuda.syncwarp()
-        paths = end_to_end(length, start)
+        paths = end_to_end(np.int32(length - n_later), start)
         path = np.int32(0)
         while path < paths.total:
             other, holder = path_at(np.int32(path + lane), paths, node, numbers)
             of_first, of_size = cuda.shfl_sync(ALL, first, holder), cuda.shfl_sync(ALL, size, holder)
             is_live = _holds_range(other >= 0, other, of_first, of_size, node, numbers)
             is_new = _note_earlier(is_live, other, np.int32(tile + holder), columns, own)
-            n_pairs = _record(is_live, other, np.int32(tile + holder), n_pairs, columns, own)
+            n_pairs = record(is_live and are_many, other, np.int32(tile + holder), record_of(columns), n_pairs, own)
             n_nonzero = append_nonzero(is_new, other, n_nonzero, own)
             path = next_tile(path)
         tile = next_tile(tile)
@@ -251,26 +242,15 @@ def _note_later(rest, first, held, group, n_pairs, columns, own):
     hold its group are the bits of `rest`, the lowest one is `first`.
     """
     some = or_all(rest)
+    are_many = columns.n_columns > layout.WORD_BITS
     while some != 0:
-        bit = first_bit(some)
-        some = _U(some & _U(some - _ONE))
+        bit, some = lowest_bit(some)
         is_held = _U(rest >> _U(bit)) & _ONE != 0
         mask = ballot(is_held)
         if cuda.laneid == bit:
-            held = mask if columns.n_columns <= layout.WORD_BITS else _U(held + _U(count_bits(mask)))
-        n_pairs = _record(is_held, np.int32(first + bit), group, n_pairs, columns, own)
+            held = _U(held + _U(count_bits(mask))) if are_many else mask
+        n_pairs = record(is_held and are_many, np.int32(first + bit), group, record_of(columns), n_pairs, own)
     return held, n_pairs
-
-
-@cuda.jit(device=True, forceinline=True)
-def _record(is_live, other, group, n_pairs, columns, own):
-    """Record the pairs of the lanes that have one, if the groups do not fit a word; return the number of pairs."""
-    mask = ballot(is_live)
-    to = np.int32(columns.sizes + 2 * (columns.n_columns + n_pairs + rank(mask)))
-    if is_live and columns.n_columns > layout.WORD_BITS and to + 2 <= own.words.size:
-        own.words[_U(to)] = _U(other)
-        own.words[_U(to + 1)] = _U(group)
-    return np.int32(n_pairs + count_bits(mask))
 
 
 @cuda.jit(device=True, forceinline=True)

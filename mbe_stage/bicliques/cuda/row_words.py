@@ -14,9 +14,19 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout
-from mbe_stage.bicliques.cuda.layout import TABLE_SIZE
 from mbe_stage.device.intrinsics import onward
-from mbe_stage.device.warp import ALL, ballot, clear, count_bits, first_bit, next_tile, or_all, rank, shuffle_word
+from mbe_stage.device.warp import (
+    ALL,
+    ballot,
+    clear,
+    count_bits,
+    first_bit,
+    lowest_bit,
+    next_tile,
+    or_all,
+    rank,
+    shuffle_word,
+)
 
 _U = np.uint32
 _ONE = _U(1)
@@ -37,6 +47,15 @@ def _excluded_at(k, earlier, words):
 
 
 @cuda.jit(device=True, forceinline=True)
+def append(keep, row, top, n, words):
+    """Append the rows of the lanes that `keep` theirs to ``words[top:top + n]``; return the list's length."""
+    mask = ballot(keep)
+    if keep:
+        words[_U(top + n + rank(mask))] = row
+    return np.int32(n + count_bits(mask))
+
+
+@cuda.jit(device=True, forceinline=True)
 def inside_none(words, earlier, mine, alive):
     """Lanes of `alive` whose row `mine` lies inside none of the excluded rows."""
     lane = np.int32(cuda.laneid)
@@ -45,8 +64,7 @@ def inside_none(words, earlier, mine, alive):
         excluded = _excluded_at(np.int32(tile + lane), earlier, words)
         rest = alive
         while rest != 0:
-            j = first_bit(rest)
-            rest = _U(rest & _U(rest - _ONE))
+            j, rest = lowest_bit(rest)
             if cuda.any_sync(ALL, _U(shuffle_word(mine, j) & ~excluded) == 0):
                 alive = _U(alive & ~_U(_ONE << _U(j)))
         tile = next_tile(tile)
@@ -96,12 +114,9 @@ def sort_distinct(words, top, n):
         if lane == 0:
             before = previous
         is_new = np.int32(tile + lane) < n and mine != before
-        mask = ballot(is_new)
         previous = shuffle_word(mine, 31)
         cuda.syncwarp()
-        if is_new:
-            words[_U(top + kept + rank(mask))] = mine
-        kept = np.int32(kept + count_bits(mask))
+        kept = append(is_new, mine, top, kept, words)
         tile = next_tile(tile)
     cuda.syncwarp()
     return kept
@@ -194,7 +209,7 @@ def restrict(words, earlier, mask, top, table, mode):
     columns that are restrictions by themselves.
     """
     lane = np.int32(cuda.laneid)
-    clear(table, TABLE_SIZE)
+    clear(table, layout.TABLE_SIZE)
     kept = np.int32(0)
     singles = _NONE
     widest = _NONE
@@ -210,11 +225,8 @@ def restrict(words, earlier, mask, top, table, mode):
             singles = _U(singles | row)
         if mode == layout.WITHIN and keep and count_bits(row) > count_bits(widest):
             widest = row
-        mask_kept = ballot(keep)
         cuda.syncwarp()
-        if keep:
-            words[_U(top + kept + rank(mask_kept))] = row
-        kept = np.int32(kept + count_bits(mask_kept))
+        kept = append(keep, row, top, kept, words)
         tile = next_tile(tile)
     cuda.syncwarp()
     if mode == layout.WITHIN and kept > 32:
@@ -235,11 +247,9 @@ def _drop_inside_widest(words, top, n, widest):
     tile = np.int32(0)
     while tile < n:
         row = word_at(np.int32(tile + lane), n, top, words)
-        mask = ballot(_is_inside_none(row, outer, widest))
+        keep = _is_inside_none(row, outer, widest)
         cuda.syncwarp()
-        if _U(mask & _U(_ONE << _U(lane))) != 0:
-            words[_U(top + kept + rank(mask))] = row
-        kept = np.int32(kept + count_bits(mask))
+        kept = append(keep, row, top, kept, words)
         tile = next_tile(tile)
     cuda.syncwarp()
     return kept
@@ -250,7 +260,7 @@ def _is_inside_none(row, lanes, outer):
     """True if this lane's row is not 0, and lies inside no other row of some lanes."""
     is_alone = row != 0
     while lanes != 0:
-        other = shuffle_word(outer, first_bit(lanes))
-        lanes = _U(lanes & _U(lanes - _ONE))
+        source, lanes = lowest_bit(lanes)
+        other = shuffle_word(outer, source)
         is_alone = is_alone and (_U(row & ~other) != 0 or row == other)
     return is_alone

@@ -20,12 +20,11 @@ from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.column_bitmaps import shift_of
 from mbe_stage.bicliques.cuda.subgraph_parts import (
     are_groups,
-    clear_ints,
     count_ids,
     entry,
+    fill,
     parts_of,
     set_bit,
-    write_edge,
     write_ids,
 )
 from mbe_stage.bicliques.cuda.two_step_paths import (
@@ -41,7 +40,8 @@ from mbe_stage.bicliques.cuda.two_step_paths import (
     weighs_rows,
 )
 from mbe_stage.bicliques.cuda.walk_bundles import KeptColumn
-from mbe_stage.device.warp import ALL, ballot, count_bits, exclusive_sums, first_bit, next_tile, rank, sum_small
+from mbe_stage.bicliques.cuda.work_donation import ask_to_stop
+from mbe_stage.device.warp import ALL, ballot, count_bits, exclusive_sums, first_bit, four, next_tile, rank, sum_small
 
 _TAG_SHIFT = 16
 MARK, COUNT, FILL = range(3)
@@ -76,7 +76,7 @@ def count_kept(columns, rows, node, child, own, numbers):
         place = np.int32(group + lane)
         column = column_at(place, child, own)
         is_walked = (column != layout.NO_COLUMN) == walks_kept
-        length, start = list_of(place if is_walked else np.int32(layout.NO_COLUMN), child.n_left, node, child, numbers)
+        length, start = list_of(place if is_walked else np.int32(layout.NO_COLUMN), node, child, numbers)
         paths = end_to_end(length, start)
         tile = np.int32(0)
         while tile < paths.total:
@@ -109,7 +109,7 @@ def _kept_list(i, columns, rows, node, child, own, numbers):
         leads = i == 0 or own.columns[_U(own.words[_U(max(i - 1, 0))])] != column
     # Candidates are found in the leader's list. Earlier rows that hold a whole group are found in all of its lists.
     is_read = column >= 0 and (leads or size <= rows.most_earlier)
-    length, start = list_of(place if is_read else np.int32(layout.NO_COLUMN), child.n_left, node, child, numbers)
+    length, start = list_of(place if is_read else np.int32(layout.NO_COLUMN), node, child, numbers)
     return length, start, KeptColumn(column, size, leads)
 
 
@@ -205,7 +205,9 @@ def walk_kept(action, first_tag, new, columns, rows, node, child, own, numbers, 
                         own.words[_U(recorded)] = _U(other)
                         own.words[_U(recorded + 1)] = _U(of)
                 else:
-                    write_edge(own.bits[_U(other)], of, n_edges + rank(mask), new, numbers)
+                    number = own.bits[_U(other)]
+                    place = _next_in_row(number, 1, new, numbers)
+                    _write_at(number, of, n_edges + rank(mask), place, new, numbers)
                     cuda.atomic.add(numbers, entry(new, new.column_offsets + of), 1)
             n_edges = np.int32(n_edges + count_bits(mask))
         group = next_tile(group)
@@ -225,9 +227,7 @@ def fill_from_paths(new, n_full, node, child, own, numbers, launch):
     while group < child.n_left:
         place = np.int32(group + cuda.laneid)
         column = column_at(place, child, own)
-        length, start = list_of(
-            place if column >= 0 else np.int32(layout.NO_COLUMN), child.n_left, node, child, numbers
-        )
+        length, start = list_of(place if column >= 0 else np.int32(layout.NO_COLUMN), node, child, numbers)
         paths = end_to_end(length, start)
         kept = ballot(column >= 0)
         begin = np.int32(paths.ends - length)
@@ -235,23 +235,17 @@ def fill_from_paths(new, n_full, node, child, own, numbers, launch):
             numbers[entry(new, new.column_offsets + column)] = np.int32(to + begin - n_full * rank(kept))
         tile = np.int32(0)
         while tile < paths.total:
-            path_0, path_1, path_2, path_3 = paths_at(tile, paths, node, numbers, ahead)
-            number_0, number_1 = number_of(path_0[0], own), number_of(path_1[0], own)
-            number_2, number_3 = number_of(path_2[0], own), number_of(path_3[0], own)
+            found = paths_at(tile, paths, node, numbers, ahead)
+            rows = four(number_of, found, own)
             if loses_more:
-                at = _begin_columns(path_0, tile, number_0, begin, column, to, new, numbers)
-                at = _begin_columns(path_1, np.int32(tile + 32), number_1, begin, column, at, new, numbers)
-                at = _begin_columns(path_2, np.int32(tile + 64), number_2, begin, column, at, new, numbers)
-                _begin_columns(path_3, np.int32(tile + 96), number_3, begin, column, at, new, numbers)
+                at = to
+                for k in range(4):
+                    at = _begin_columns(found[k], np.int32(tile + 32 * k), rows[k], begin, column, at, new, numbers)
             # All places are asked for before the first is needed.
-            place_0, place_1 = _next_in_row(number_0, 1, new, numbers), _next_in_row(number_1, 1, new, numbers)
-            place_2, place_3 = _next_in_row(number_2, 1, new, numbers), _next_in_row(number_3, 1, new, numbers)
-            to = _put(number_0, cuda.shfl_sync(ALL, column, path_0[1]), to, place_0, new, numbers)
-            if ahead and tile + 32 < paths.total:
-                to = _put(number_1, cuda.shfl_sync(ALL, column, path_1[1]), to, place_1, new, numbers)
-            if ahead and tile + 64 < paths.total:
-                to = _put(number_2, cuda.shfl_sync(ALL, column, path_2[1]), to, place_2, new, numbers)
-                to = _put(number_3, cuda.shfl_sync(ALL, column, path_3[1]), to, place_3, new, numbers)
+            places = four(_next_in_row, rows, 1, new, numbers)
+            for k in range(4):
+                if k == 0 or (ahead and tile + 32 * k < paths.total):
+                    to = _put(rows[k], cuda.shfl_sync(ALL, column, found[k][1]), to, places[k], new, numbers)
             tile = behind_paths(tile, ahead)
         group = next_tile(group)
     cuda.syncwarp()
@@ -419,7 +413,7 @@ def build_subgraph(node, child, columns, rows, verdict, own, pool, launch):
         if mode == layout.WITHIN:
             fields[layout.NODE_RIGHT] = verdict.right_least
     new = parts_of(offset, n_columns, n_rows, n_edges, n_ids, n_path, shift)
-    clear_ints(numbers, np.int64(entry(new, new.bitmaps)), n_bitmaps)
+    fill(numbers, np.int64(entry(new, new.bitmaps)), n_bitmaps, 0)
     if mode > layout.COUNT:
         write_ids(node, child, columns, own, numbers, offset, n_columns, np.int64(entry(new, new.ids)), numbers, mode)
     _number_rows(new, node, child, n_columns, n_rows, n_excluded, rows, own, numbers)
@@ -428,7 +422,7 @@ def build_subgraph(node, child, columns, rows, verdict, own, pool, launch):
     if are_groups(columns):
         _fill_from_groups(new, columns, n_edges, own, numbers)
     elif columns.is_merged or weighs_rows(child, mode):
-        clear_ints(numbers, np.int64(entry(new, new.column_offsets)), n_columns)
+        fill(numbers, np.int64(entry(new, new.column_offsets)), n_columns, 0)
         if record_of(columns) + 2 * n_edges <= own.words.size:
             fill_from_record(new, columns, n_edges, own, numbers)
         else:
@@ -471,7 +465,7 @@ def _number_rows(new, node, child, n_columns, n_rows, n_excluded, rows, own, num
     lane = np.int32(cuda.laneid)
     bits = own.bits
     # The column offsets first serve as a histogram of the candidates' sizes.
-    clear_ints(numbers, np.int64(entry(new, new.column_offsets)), np.int32(n_columns + 1))
+    fill(numbers, np.int64(entry(new, new.column_offsets)), np.int32(n_columns + 1), 0)
     are_listed = rows.n_candidates <= layout.MOST_KEY_ROWS
     n = rows.n_candidates if are_listed else rows.n_nonzero
     tile = np.int32(0)
@@ -546,24 +540,21 @@ def _publish(number, n_excluded, n_rows, own, pool, control):
 @cuda.jit(device=True, forceinline=True)
 def _allocate(size, pool, launch):
     """Return a free node and its place in the pool; node -1 if there is none, which ends the quantum."""
-    lane = cuda.laneid
-    control, control_64 = launch.control, launch.control_64
+    control_64 = launch.control_64
     node = np.int32(-1)
     offset = np.int64(0)
-    if lane == 0:
+    reason = layout.POOL_FULL
+    if cuda.laneid == 0:
         size = (size + layout.ALIGNMENT - 1) // layout.ALIGNMENT * layout.ALIGNMENT
         offset = cuda.atomic.add(control_64, layout.POOL_TOP, size)
         # Nothing is given back here: if the top is beyond the end, later allocations fail, too, and the quantum ends.
         if offset + size <= pool.ints.size:
-            node = cuda.atomic.add(control, layout.N_NODES, 1)
+            node = cuda.atomic.add(launch.control, layout.N_NODES, 1)
             if node >= pool.cursors.size:
-                node = np.int32(-1)
-                cuda.atomic.or_(control, layout.STATUS, layout.NODES_FULL)
-                cuda.atomic.or_(control, layout.SIGNAL, layout.STOP_BIT)
+                node, reason = np.int32(-1), layout.NODES_FULL
         else:
             cuda.atomic.max(control_64, layout.NEEDED_POOL, size)
-            cuda.atomic.or_(control, layout.STATUS, layout.POOL_FULL)
-            cuda.atomic.or_(control, layout.SIGNAL, layout.STOP_BIT)
     node = cuda.shfl_sync(ALL, node, 0)
-    offset = cuda.shfl_sync(ALL, offset, 0)
-    return node, offset
+    if node < 0:
+        ask_to_stop(launch.control, reason)
+    return node, cuda.shfl_sync(ALL, offset, 0)

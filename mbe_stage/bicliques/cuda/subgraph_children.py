@@ -29,7 +29,7 @@ from mbe_stage.bicliques.cuda.subgraph_parts import (
     allows,
     entry,
     has_constraints,
-    left_multiplicity,
+    left_sizes,
     node_at,
     right_bounds,
 )
@@ -44,7 +44,7 @@ from mbe_stage.bicliques.cuda.two_step_paths import (
 )
 from mbe_stage.bicliques.cuda.walk_bundles import ANY, Child, Rows, Seen, Singles, Verdict
 from mbe_stage.bicliques.cuda.work_donation import ask_for_words, ask_to_stop
-from mbe_stage.device.warp import ALL, clear, next_one, next_tile, or_all, sum_small
+from mbe_stage.device.warp import ALL, clear, four, next_one, next_tile, or_all, sum_small
 
 _U = np.uint32
 _ONE = _U(1)
@@ -66,7 +66,7 @@ def mark_rows(node, child, are_bits, own, numbers):
     With `are_bits`, in some modes known at compile time, such rows need not be in right sides: their columns suffice.
     Returns the number of marked rows, and the `Singles` of the others.
     """
-    length, start = list_of(np.int32(cuda.laneid), child.n_left, node, child, numbers)
+    length, start = list_of(np.int32(cuda.laneid), node, child, numbers)
     n_bits = _bits_of_bitmap(sum_small(length))
     clear(own.table, np.int32(2 << n_bits))
     earlier = _see_bitmaps(length, start, n_bits, node, child, own, numbers)
@@ -88,17 +88,12 @@ def _see_bitmaps(length, start, n_bits, node, child, own, numbers):
         first = _U(_NO_ROW)
         tile = np.int32(0)
         while tile < n:
-            row_0, row_1, row_2, row_3 = _rows_at(tile, n, begin, numbers)
-            met_0 = _see(row_0, n_bits, own.table)
-            met_1 = _see(row_1, n_bits, own.table)
-            met_2 = _see(row_2, n_bits, own.table)
-            met_3 = _see(row_3, n_bits, own.table)
-            _see_again(row_0, met_0, n_bits, own.table)
-            _see_again(row_1, met_1, n_bits, own.table)
-            _see_again(row_2, met_2, n_bits, own.table)
-            _see_again(row_3, met_3, n_bits, own.table)
-            first = min(first, min(min(_U(row_0), _U(row_1)), min(_U(row_2), _U(row_3))))
-            tile = _behind_rows(tile)
+            rows = _rows_at(tile, n, begin, numbers)
+            met = four(_see, rows, n_bits, own.table)
+            for k in range(4):
+                _see_again(rows[k], met[k], n_bits, own.table)
+                first = min(first, _U(rows[k]))
+            tile = next_tile(np.int32(tile + 96))
         if cuda.any_sync(ALL, first < _U(child.row)):
             earlier = _U(earlier | _U(_ONE << _U(column)))
         column = next_one(column)
@@ -122,27 +117,18 @@ def _mark_rows(length, start, n_bits, earlier, node, child, are_bits, own, numbe
         is_free = child.fewest <= 1 and _U(earlier & bit) == 0
         tile = np.int32(0)
         while tile < n:
-            row_0, row_1, row_2, row_3 = _rows_at(tile, n, begin, numbers)
-            held_0 = _mark(row_0, bit, n_bits, own)
-            held_1 = _mark(row_1, bit, n_bits, own)
-            held_2 = _mark(row_2, bit, n_bits, own)
-            held_3 = _mark(row_3, bit, n_bits, own)
+            rows = _rows_at(tile, n, begin, numbers)
+            held = four(_mark, rows, bit, is_free and not are_bits, n_bits, own)
             if is_free and are_bits:
-                is_later = _is_single(row_0, n_bits, child, own) or _is_single(row_1, n_bits, child, own)
-                is_later = is_later or _is_single(row_2, n_bits, child, own) or _is_single(row_3, n_bits, child, own)
+                is_later = _is_single(rows[0], n_bits, child, own) or _is_single(rows[1], n_bits, child, own)
+                is_later = (
+                    is_later or _is_single(rows[2], n_bits, child, own) or _is_single(rows[3], n_bits, child, own)
+                )
                 later = _U(later | bit) if is_later else later
-            elif is_free:
-                held_0 = _mark_single(row_0, bit, held_0, n_bits, own)
-                held_1 = _mark_single(row_1, bit, held_1, n_bits, own)
-                held_2 = _mark_single(row_2, bit, held_2, n_bits, own)
-                held_3 = _mark_single(row_3, bit, held_3, n_bits, own)
-            n_nonzero = append_nonzero(held_0 == 0, row_0, n_nonzero, own)
-            if tile + 32 < n:
-                n_nonzero = append_nonzero(held_1 == 0, row_1, n_nonzero, own)
-            if tile + 64 < n:
-                n_nonzero = append_nonzero(held_2 == 0, row_2, n_nonzero, own)
-                n_nonzero = append_nonzero(held_3 == 0, row_3, n_nonzero, own)
-            tile = _behind_rows(tile)
+            for k in range(4):
+                if tile + 32 * k < n:
+                    n_nonzero = append_nonzero(held[k] == 0, rows[k], n_nonzero, own)
+            tile = next_tile(np.int32(tile + 96))
         column = next_one(column)
     cuda.syncwarp()
     return n_nonzero, or_all(later)
@@ -159,26 +145,14 @@ def _bits_of_bitmap(n_paths):
 
 @cuda.jit(device=True, forceinline=True)
 def _rows_at(tile, n, begin, numbers):
-    """This lane's rows of the four tiles of a list from `tile` on, -1 behind the end; continue at `_behind_rows`.
-
-    Four are loaded at once, since each waits for memory.
-    """
+    """This lane's rows of the four tiles of a list from `tile` on, -1 behind the end."""
     k = np.int32(tile + cuda.laneid)
-    row_0 = _row_at(k, n, begin, numbers)
-    row_1 = _row_at(np.int32(k + 32), n, begin, numbers)
-    row_2 = _row_at(np.int32(k + 64), n, begin, numbers)
-    row_3 = _row_at(np.int32(k + 96), n, begin, numbers)
-    return row_0, row_1, row_2, row_3
+    return four(_row_at, (k, np.int32(k + 32), np.int32(k + 64), np.int32(k + 96)), n, begin, numbers)
 
 
 @cuda.jit(device=True, forceinline=True)
 def _row_at(k, n, begin, numbers):
     return numbers[begin + np.uint64(k)] if k < n else _NO_ROW
-
-
-@cuda.jit(device=True, forceinline=True)
-def _behind_rows(tile):
-    return next_tile(np.int32(tile + 96))
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -221,19 +195,16 @@ def _is_single(row, n_bits, child, own):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _mark_single(row, column, held, n_bits, own):
-    """Mark a row that holds no other column, like `_mark`, which returned `held`."""
-    if row < 0 or _is_several(row, n_bits, own.table):
-        return held
-    own.bits[_U(row)] = column
-    return _NONE
+def _mark(row, column, marks_singles, n_bits, own):
+    """Mark that a row holds a column, if it holds several; return its earlier marks, or one if it is not marked.
 
-
-@cuda.jit(device=True, forceinline=True)
-def _mark(row, column, n_bits, own):
-    """Mark that a row holds a column, if it holds several; return its earlier marks, or one if it is not marked."""
+    If the walk `marks_singles`, so are rows that hold no other column.
+    """
     if row >= 0 and _is_several(row, n_bits, own.table):
         return cuda.atomic.or_(own.bits, _U(row), column)
+    if row >= 0 and marks_singles:
+        own.bits[_U(row)] = column
+        return _NONE
     return _ONE
 
 
@@ -252,7 +223,7 @@ def visit_subgraph_child(number, row, own, pool, output, launch):
     if is_grouped:
         left_most = left_size_of_root(node, child, pool)
     elif is_constrained:
-        left_most = left_multiplicity(node, child, pool, launch.mode)
+        left_most = sum_small(left_sizes(node, child, True, pool, launch.mode)[1])
     if is_constrained and left_most < pool.constraints[MIN_LEFT]:
         return layout.DONE
     verdict = Verdict(True, False, np.int32(0))

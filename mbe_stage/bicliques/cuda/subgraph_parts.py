@@ -62,19 +62,6 @@ def node_at(number, pool):
 
 
 @cuda.jit(device=True, forceinline=True)
-def write_edge(number, of, place, new, numbers):
-    """Write one edge of the node `new`, at `place` among its column members, and next in the row's list.
-
-    `number` is the row's, plus one, and `of` the column.
-    """
-    local = np.int32(number - _ONE)
-    numbers[entry(new, new.column_members + place)] = local
-    row_place = cuda.atomic.add(numbers, entry(new, new.row_offsets + 1 + local), 1)
-    numbers[entry(new, new.row_members + row_place)] = of
-    set_bit(local, of, new, numbers)
-
-
-@cuda.jit(device=True, forceinline=True)
 def set_bit(row, column, new, numbers):
     """Note in its bitmap that a column has a row, if the node has bitmaps (`column_bitmaps`)."""
     if new.shift > 0:
@@ -115,11 +102,11 @@ def group_at(k, columns, node, child, own, numbers):
 
 
 @cuda.jit(device=True, forceinline=True)
-def clear_ints(numbers, first, n):
-    """Set `n` entries from `first` on to 0."""
+def fill(entries, first, n, value):
+    """Set `n` entries from `first` on to a value."""
     k = np.int32(cuda.laneid)
     while k < n:
-        numbers[np.uint64(first + k)] = 0
+        entries[np.uint64(first + k)] = value
         k = next_tile(k)
     cuda.syncwarp()
 
@@ -132,7 +119,7 @@ def write_sizes(node, child, columns, own, target, at, n_columns, numbers, mode)
     `n_columns` is larger than the number of the child's columns.
     """
     lane = np.int32(cuda.laneid)
-    clear_ints(target, at, n_columns)
+    fill(target, at, n_columns, 0)
     tile = np.int32(0)
     if mode < layout.MEMBERS and are_groups(columns):
         while tile < columns.n_columns:
@@ -196,16 +183,6 @@ def ids_of(node, column, numbers):
 
 
 @cuda.jit(device=True, forceinline=True)
-def multiplicity_of_ids(first, end, node, pool, mode):
-    """Count the user's vertices of a range of the node's ids; if only sizes are written, the offsets count them."""
-    multiplicity = np.int32(end - first if mode < layout.MEMBERS else 0)
-    while mode >= layout.MEMBERS and first < end:
-        multiplicity = np.int32(multiplicity + pool.column_multiplicities[_U(pool.ints[entry(node, node.ids + first)])])
-        first = next_one(first)
-    return multiplicity
-
-
-@cuda.jit(device=True, forceinline=True)
 def has_constraints(mode, pool):
     """True if there are constraints. Modes that only count or write members are compiled without the check."""
     return mode == layout.WITHIN or (
@@ -214,16 +191,25 @@ def has_constraints(mode, pool):
 
 
 @cuda.jit(device=True, forceinline=True)
-def left_multiplicity(node, child, pool, mode):
-    """Count the user's vertices in a child's left set."""
+def left_sizes(node, child, counts_twins, pool, mode):
+    """This lane's share of the vertices of the reduced graph in a child's left set, and, if `counts_twins`, the user's.
+
+    In modes without ids, both are the user's.
+    """
     numbers = pool.ints
+    n_members = np.int32(0)
     multiplicity = np.int32(0)
     k = np.int32(cuda.laneid)
     while k < child.n_left:
         first, end = ids_of(node, numbers[entry(node, child.left_at + k)], numbers)
-        multiplicity = np.int32(multiplicity + multiplicity_of_ids(first, end, node, pool, mode))
+        n_members = np.int32(n_members + (end - first))
+        while counts_twins and mode >= layout.MEMBERS and first < end:
+            multiplicity = np.int32(
+                multiplicity + pool.column_multiplicities[_U(numbers[entry(node, node.ids + first)])]
+            )
+            first = next_one(first)
         k = next_tile(k)
-    return sum_small(multiplicity)
+    return n_members, multiplicity if mode >= layout.MEMBERS else n_members
 
 
 @cuda.jit(device=True, forceinline=True)

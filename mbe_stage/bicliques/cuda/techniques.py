@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from mbe_stage.device.techniques import TechniqueSwitches
 
-# Bits of the constant that a kernel is compiled with.
+# Bits of the constant that a kernel is compiled with, in the order of the fields. The last two are the host's.
 MERGING, CLOSED_SETS, DOMINATED, WORDS, SPLITTING, UPPER_BITS, AHEAD, SETTLING, BITMAPS = (1 << bit for bit in range(9))
 ALL_TECHNIQUES = (1 << 9) - 1
 
@@ -59,15 +59,4 @@ class Techniques(TechniqueSwitches):
     @property
     def kernel_mask(self) -> int:
         """Bits of the techniques that the kernel is compiled with."""
-        names = (
-            "merging",
-            "closed_sets",
-            "dominated",
-            "words",
-            "splitting",
-            "upper_bits",
-            "ahead",
-            "settling",
-            "bitmaps",
-        )
-        return self._mask_of(*names)
+        return self._mask_of(*self.__slots__) & ALL_TECHNIQUES

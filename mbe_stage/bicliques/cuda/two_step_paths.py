@@ -17,7 +17,7 @@ from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.subgraph_parts import entry, ids_of
 from mbe_stage.bicliques.cuda.techniques import AHEAD
 from mbe_stage.bicliques.cuda.walk_bundles import Paths, Rows
-from mbe_stage.device.warp import ALL, ballot, count_bits, inclusive_sum, max_all, next_tile, owner_of, rank
+from mbe_stage.device.warp import ALL, ballot, count_bits, four, inclusive_sum, max_all, next_tile, owner_of, rank
 
 _U = np.uint32
 _NONE = _U(0)
@@ -101,9 +101,9 @@ def append_nonzero(is_new, other, n_nonzero, own):
 
 
 @cuda.jit(device=True, forceinline=True)
-def number_of(other, own):
-    """The entry of `bits` for a row, if that is its number plus one; 0 if there is no path."""
-    return own.bits[_U(other)] if other >= 0 else _NONE
+def number_of(path, own):
+    """The entry of `bits` for a path's row, if that is its number plus one; 0 if there is no path."""
+    return own.bits[_U(path[0])] if path[0] >= 0 else _NONE
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -116,11 +116,11 @@ def column_at(place, child, own):
 
 
 @cuda.jit(device=True, forceinline=True)
-def list_of(place, n_left, node, child, numbers):
+def list_of(place, node, child, numbers):
     """Length and begin, among the node's column members, of the list of the left set's column at `place`."""
     start = np.int32(0)
     length = np.int32(0)
-    if 0 <= place < n_left:
+    if 0 <= place < child.n_left:
         column = numbers[entry(node, child.left_at + place)]
         start = numbers[entry(node, node.column_offsets + column)]
         length = np.int32(numbers[entry(node, node.column_offsets + column + 1)] - start)
@@ -137,7 +137,7 @@ def end_to_end(length, start):
 @cuda.jit(device=True, forceinline=True)
 def group_at(group, node, child, numbers):
     """Join the lists of 32 columns of the left set, from position `group` on."""
-    length, start = list_of(np.int32(group + cuda.laneid), child.n_left, node, child, numbers)
+    length, start = list_of(np.int32(group + cuda.laneid), node, child, numbers)
     return end_to_end(length, start)
 
 
@@ -165,10 +165,7 @@ def paths_at(tile, paths, node, numbers, ahead):
     Four are loaded at once if `ahead`, since each waits for memory, otherwise the first.
     """
     k = np.int32(tile + cuda.laneid)
-    path_0 = path_at(k, paths, node, numbers)
-    path_1 = _NO_PATH
-    path_2 = _NO_PATH
-    path_3 = _NO_PATH
+    path_0, path_1, path_2, path_3 = path_at(k, paths, node, numbers), _NO_PATH, _NO_PATH, _NO_PATH
     if ahead and tile + 32 < paths.total:
         path_1 = path_at(np.int32(k + 32), paths, node, numbers)
     if ahead and tile + 64 < paths.total:
@@ -180,12 +177,19 @@ def paths_at(tile, paths, node, numbers, ahead):
 @cuda.jit(device=True, forceinline=True)
 def behind_paths(tile, ahead):
     """The first tile behind those of `paths_at`."""
-    return next_tile(next_tile(next_tile(next_tile(tile)))) if ahead else next_tile(tile)
+    return next_tile(np.int32(tile + 96) if ahead else tile)
 
 
 @cuda.jit(device=True, forceinline=True)
-def _is_first(other, weight, own):
+def _weighed(path, size, mode):
+    """Return the row of a path, and what it adds to its count: 1, or the `size` of its column's lane."""
+    return path[0], cuda.shfl_sync(ALL, size, path[1]) if layout.COUNT < mode < layout.MEMBERS else np.int32(1)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _is_first(weighed, own):
     """Count a path; True if its row had none before."""
+    other, weight = weighed
     return other >= 0 and cuda.atomic.add(own.counts, _U(max(other, 0)), weight) == 0
 
 
@@ -196,17 +200,17 @@ def pairs_from(child):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _record(path, group, n_pairs, child, own):
-    """Record the lanes' paths to later rows as far as there is room; return the number of records."""
-    other, holder = path
-    is_later = other > child.row
-    mask = ballot(is_later)
-    place = np.int32(pairs_from(child) + 2 * (n_pairs + rank(mask)))
-    if is_later and place + 2 <= own.words.size:
+def record(is_live, other, of, first, n_pairs, own):
+    """Record the pairs of the lanes that have one, a row and a column, as far as the arena of words has room.
+
+    The record begins at `first`, and has `n_pairs` so far. Returns their new number.
+    """
+    mask = ballot(is_live)
+    place = np.int32(first + 2 * (n_pairs + rank(mask)))
+    if is_live and place + 2 <= own.words.size:
         own.words[_U(place)] = _U(other)
-        own.words[_U(place + 1)] = _U(group + holder)
-    # Records that do not fit need no distinct numbers.
-    return np.int32(min(n_pairs + count_bits(mask), own.words.size))
+        own.words[_U(place + 1)] = _U(of)
+    return np.int32(n_pairs + count_bits(mask))
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -216,12 +220,6 @@ def size_at(place, node, child, numbers):
     if place < child.n_left:
         first, end = ids_of(node, numbers[entry(node, child.left_at + place)], numbers)
     return np.int32(end - first)
-
-
-@cuda.jit(device=True, forceinline=True)
-def _size_of(path, size, mode):
-    """Return the amount that a path adds to its row's count: 1, or the `size` of its column's lane."""
-    return cuda.shfl_sync(ALL, size, path[1]) if layout.COUNT < mode < layout.MEMBERS else np.int32(1)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -242,22 +240,16 @@ def count_paths(node, child, own, numbers, launch):
             size = size_at(np.int32(group + cuda.laneid), node, child, numbers)
         tile = np.int32(0)
         while tile < paths.total:
-            path_0, path_1, path_2, path_3 = paths_at(tile, paths, node, numbers, ahead)
-            other_0, other_1, other_2, other_3 = path_0[0], path_1[0], path_2[0], path_3[0]
-            size_0, size_1 = _size_of(path_0, size, mode), _size_of(path_1, size, mode)
-            size_2, size_3 = _size_of(path_2, size, mode), _size_of(path_3, size, mode)
-            is_new_0, is_new_1 = _is_first(other_0, size_0, own), _is_first(other_1, size_1, own)
-            is_new_2, is_new_3 = _is_first(other_2, size_2, own), _is_first(other_3, size_3, own)
-            n_pairs = _record(path_0, group, n_pairs, child, own)
-            n_nonzero = append_nonzero(is_new_0, other_0, n_nonzero, own)
-            if ahead and tile + 32 < paths.total:
-                n_pairs = _record(path_1, group, n_pairs, child, own)
-                n_nonzero = append_nonzero(is_new_1, other_1, n_nonzero, own)
-            if ahead and tile + 64 < paths.total:
-                n_pairs = _record(path_2, group, n_pairs, child, own)
-                n_pairs = _record(path_3, group, n_pairs, child, own)
-                n_nonzero = append_nonzero(is_new_2, other_2, n_nonzero, own)
-                n_nonzero = append_nonzero(is_new_3, other_3, n_nonzero, own)
+            found = paths_at(tile, paths, node, numbers, ahead)
+            are_new = four(_is_first, four(_weighed, found, size, mode), own)
+            for k in range(4):
+                if k == 0 or (ahead and tile + 32 * k < paths.total):
+                    other, holder = found[k]
+                    of, is_later = np.int32(group + holder), other > child.row
+                    n_pairs = record(is_later, other, of, pairs_from(child), n_pairs, own)
+                    # Records that do not fit need no distinct numbers.
+                    n_pairs = np.int32(min(n_pairs, own.words.size))
+                    n_nonzero = append_nonzero(are_new[k], other, n_nonzero, own)
             tile = behind_paths(tile, ahead)
         group = next_tile(group)
     cuda.syncwarp()

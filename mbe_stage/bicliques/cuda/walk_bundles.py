@@ -173,14 +173,7 @@ class Rows(NamedTuple):
 class Paths(NamedTuple):
     """The lists of up to 32 columns of a left set, one a lane, joined: two-step paths by their numbers.
 
-    Attributes
-    ----------
-    ends : int32
-        End of this lane's list.
-    shift : int32
-        Its offset from its position among the node's column members.
-    total : int32
-        Number of paths.
+    The end of this lane's list, the shift to its position among the node's column members, and the number of paths.
     """
 
     ends: Any
@@ -189,15 +182,9 @@ class Paths(NamedTuple):
 
 
 class KeptColumn(NamedTuple):
-    """The new column of one of the columns that a list child keeps.
+    """The new column of one of the columns that a list child keeps: its number, and the number of columns in its group.
 
-    Attributes
-    ----------
-    number : int32
-    size : int32
-        Number of columns in its group.
-    leads : bool
-        True if the column leads the group.
+    `leads`, a bool, is true for the column that leads the group.
     """
 
     number: Any
@@ -229,14 +216,12 @@ class BitsetChild(NamedTuple):
 
     Attributes
     ----------
-    cursor : int32
-        Position of its row among the frame's rows.
+    cursor, kind : int32
+        Position of its row among the frame's rows, and the kind of the frame.
     left : uint32
         Its left set.
     left_most : int32
         The user's vertices in it; 0 without size constraints.
-    kind : int32
-        Kind of the frame.
     is_small : bool
         True if the subsets of its left set fit a closed-set bitmap: its subtree is finished at once.
     is_written : bool

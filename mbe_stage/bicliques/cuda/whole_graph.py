@@ -25,13 +25,14 @@ from mbe_stage.device.grid import (
     THREADS,
     n_warps,
     next_list,
+    range_of_list,
     range_of_warp,
     this_warp,
     tile_count,
     wait_for_all,
 )
 from mbe_stage.device.jit import CSR, I32, I64, I64_2D, INT, U32, bundle, kernel
-from mbe_stage.device.warp import ALL, ballot, four_entries, inclusive_sum, rank, sum_all
+from mbe_stage.device.warp import ALL, ballot, four, four_entries, inclusive_sum, rank, sum_all
 
 _BITMAP_WORDS = 1024
 _BITMAP_ROWS = 32 * _BITMAP_WORDS
@@ -193,11 +194,9 @@ def _fill_columns(bitmap, graph):
         column = -1
         if vertex < n:
             column = graph.numbering.numbers[graph.columns_at + vertex]
-        start = np.int64(0)
-        end = np.int64(0)
+        start, end = range_of_list(vertex, column >= 0, graph.columns)
         place = np.int64(0)
         if column >= 0:
-            start, end = graph.columns.offsets[vertex], graph.columns.offsets[vertex + 1]
             place = graph.column_members + graph.target.ints[graph.column_offsets + column]
         if end - start <= SHORT:
             _sort_by_inserting(start, end, place, graph)
@@ -354,13 +353,11 @@ def _fill_rows(graph):
     n_tiles = tile_count(n_rows)
     for tile in range(this_warp(), n_tiles, n_warps()):
         row = tile + lane * n_tiles
-        start = np.int64(0)
-        end = np.int64(0)
-        place = np.int64(0)
+        vertex, place = np.int64(0), np.int64(0)
         if row < n_rows:
             vertex = graph.numbering.order[graph.rows_from + row] - graph.rows_at
-            start, end = graph.rows.offsets[vertex], graph.rows.offsets[vertex + 1]
             place = graph.row_members + ints[graph.row_offsets + row]
+        start, end = range_of_list(vertex, row < n_rows, graph.rows)
         cost = np.int64(0)
         if end - start <= SHORT:
             for k in range(start, end):
@@ -375,16 +372,10 @@ def _fill_rows(graph):
             to = cuda.shfl_sync(ALL, place, source)
             part = np.int64(0)
             for group in range(first, last, 128):
-                one, two, three, four = four_entries(members, group + lane, last)
-                column_1, cost_1 = _column_of(one, graph)
-                column_2, cost_2 = _column_of(two, graph)
-                column_3, cost_3 = _column_of(three, graph)
-                column_4, cost_4 = _column_of(four, graph)
-                part += cost_1 + cost_2 + cost_3 + cost_4
-                to = _write_kept(column_1, ints, to)
-                to = _write_kept(column_2, ints, to)
-                to = _write_kept(column_3, ints, to)
-                to = _write_kept(column_4, ints, to)
+                found = four(_column_of, four_entries(members, group + lane, last), graph)
+                part += found[0][1] + found[1][1] + found[2][1] + found[3][1]
+                for column, _ in found:
+                    to = _write_kept(column, ints, to)
             whole = sum_all(part)
             if lane == source:
                 cost = whole
@@ -418,10 +409,9 @@ def _write_constants(graph, n_columns, n_edges):
         nodes[0, layout.NODE_SIZE] = graph.column_members + n_edges
 
 
-_WRITING = (CSR, CSR, _NUMBERING, _TARGET, I32, *(INT,) * 5)
-
-
-@kernel(*_WRITING, launch_bounds=(THREADS, BLOCKS_PER_MULTIPROCESSOR), seconds=4.0)
+@kernel(
+    CSR, CSR, _NUMBERING, _TARGET, I32, *(INT,) * 5, launch_bounds=(THREADS, BLOCKS_PER_MULTIPROCESSOR), seconds=4.0
+)
 def write_whole_graph_warp_per_tile(
     rows, columns, numbering, target, arrived, rows_at, rows_from, columns_at, n_columns, n_edges
 ):

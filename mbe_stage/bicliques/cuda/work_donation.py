@@ -15,8 +15,10 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout
+from mbe_stage.bicliques.cuda.bitset_children import set_frame
+from mbe_stage.bicliques.cuda.walk_bundles import Superset
 from mbe_stage.device.intrinsics import global_nanoseconds, load_fresh
-from mbe_stage.device.warp import ALL, ballot, first_bit, max_all, next_one, next_tile
+from mbe_stage.device.warp import ALL, ballot, first_bit, lowest_bit, max_all, next_one, next_tile
 
 _U = np.uint32
 _NAP_NS = 400
@@ -137,8 +139,7 @@ def _claim_idle(warp, warps, control):
         mask = np.uint32(load_fresh(warps.idle_mask, word))
     holders = ballot(mask != 0)
     while holders != 0:
-        source = first_bit(holders)
-        holders &= holders - np.uint32(1)
+        source, holders = lowest_bit(holders)
         claimed = -1
         if lane == source:
             bit = np.uint32(mask & (~mask + np.uint32(1)))
@@ -203,41 +204,31 @@ def _copy_frame(frame, receiver, donated, own, warps, mode):
 
     This warp has claimed the receiver: no other warp writes its memory.
     """
-    lane = np.int32(cuda.laneid)
     target = warps.frames[receiver, 0]
     words_to, ints_to = warps.words[receiver], warps.ints[receiver]
     n_rows_and_excluded = np.int32(frame[layout.N_ROWS] + frame[layout.N_EXCLUDED])
     n_superset = frame[layout.N_SUPERSET]
     n_header = np.int32(0)
-    k = lane
-    while k < n_rows_and_excluded:
-        words_to[_U(k)] = own.words[_U(frame[layout.WORDS] + k)]
-        k = next_tile(k)
+    _copy(own.words, frame[layout.WORDS], n_rows_and_excluded, words_to, 0)
     if mode > layout.COUNT:
         n_header = np.int32(layout.HEADER_IDS + (own.ints[layout.WORD_BITS] if mode >= layout.MEMBERS else 0))
-        k = lane
-        while k < n_header:
-            ints_to[_U(k)] = own.ints[_U(k)]
-            k = next_tile(k)
-        k = lane
-        while k < n_superset:
-            words_to[_U(n_rows_and_excluded + k)] = own.words[_U(frame[layout.SUPERSET] + k)]
-            ints_to[_U(n_header + k)] = own.ints[_U(frame[layout.SUPERSET_IDS] + k)]
-            k = next_tile(k)
-    if lane == 0:
-        end = frame[layout.END]
+        _copy(own.ints, 0, n_header, ints_to, 0)
+        _copy(own.words, frame[layout.SUPERSET], n_superset, words_to, n_rows_and_excluded)
+        _copy(own.ints, frame[layout.SUPERSET_IDS], n_superset, ints_to, n_header)
+    if cuda.laneid == 0:
+        end, n_rows, n_excluded = frame[layout.END], frame[layout.N_ROWS], frame[layout.N_EXCLUDED]
+        superset, words_top = Superset(n_rows_and_excluded, n_superset, n_header), n_rows_and_excluded + n_superset
+        set_frame(target, layout.BELOW, end, n_rows, n_excluded, frame[layout.SINGLES], 0, words_top, superset)
         target[layout.CURSOR] = end - donated
-        target[layout.END] = end
-        target[layout.N_ROWS] = frame[layout.N_ROWS]
-        target[layout.N_EXCLUDED] = frame[layout.N_EXCLUDED]
-        target[layout.SINGLES] = frame[layout.SINGLES]
-        target[layout.KIND] = layout.BELOW
-        target[layout.WORDS] = 0
-        target[layout.SUPERSET] = n_rows_and_excluded
-        target[layout.N_SUPERSET] = n_superset
-        target[layout.WORDS_TOP] = n_rows_and_excluded + n_superset
-        target[layout.SUPERSET_IDS] = n_header
-        target[layout.INTS_TOP] = n_header + n_superset
+
+
+@cuda.jit(device=True, forceinline=True)
+def _copy(source, first, n, target, to):
+    """Copy `n` entries of an arena, from `first` on, to ``target[to:]``."""
+    k = np.int32(cuda.laneid)
+    while k < n:
+        target[_U(to + k)] = source[_U(first + k)]
+        k = next_tile(k)
 
 
 @cuda.jit(device=True, forceinline=True)
