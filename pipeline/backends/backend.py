@@ -216,6 +216,10 @@ class Backend(Protocol):
     def is_on_device(self) -> bool:
         """True if its arrays are in device memory, and engines should leave blocks there."""
 
+    @property
+    def edges(self) -> type[Edges[Any, Any]]:
+        """The class of its clean edges."""
+
     # Reading
 
     def readers(self, config: InputConfig, source: object | None) -> tuple[Callable[[], Rows], Callable[[], Rows]]:
@@ -243,9 +247,6 @@ class Backend(Protocol):
 
     def at_least(self, values: Any, bound: int | float) -> Any:
         """Return a mask of numbers that are at least the bound."""
-
-    def below(self, values: Any, bound: int | float) -> Any:
-        """Return a mask of numbers below the bound."""
 
     def largest(self, values: Any) -> float:
         """Return the largest magnitude; 0 without numbers."""
@@ -301,32 +302,8 @@ class Backend(Protocol):
     def edge_fingerprint(self, left_ids: Any, right_ids: Any, left_hashes: Any, right_hashes: Any) -> str:
         """Compute `mbe_stage.bicliques.keys.edge_fingerprint`."""
 
-    def edges(
-        self,
-        ids: tuple[Any, Any],
-        keys: tuple[Any, Any],
-        hashes: tuple[Any, Any],
-        facts: InputFacts,
-        events: Events | None = None,
-    ) -> Edges[Any, Any]:
-        """Return clean edges; each pair is left and right."""
-
     def from_host(self, edges: Any) -> Edges[Any, Any]:
         """Convert edges that the host has cleaned to this backend's own."""
-
-    # Between the tasks of a flow
-
-    def save_edges(self, edges: Any, directory: Path) -> object:
-        """Save clean edges as files, in one format for every backend.
-
-        Raises
-        ------
-        PublishError
-            They cannot be written.
-        """
-
-    def load_edges(self, directory: Path) -> Edges[Any, Any]:
-        """Load the edges that `save_edges` saved."""
 
     # A run
 

@@ -97,7 +97,7 @@ def clean(rows: Rows, config: InputConfig, backend: Backend) -> Edges[Any, Any]:
         warnings=(*rows.warnings, *unread),
         events_fingerprint=of_events,
     )
-    found: Any = backend.edges((left_ids, right_ids), (left_keys, right_keys), hashes, facts, events)
+    found: Any = backend.edges(left_ids, right_ids, left_keys, right_keys, facts, hashes, events)
     found = with_doubts(found, config, {"left": range(facts.n_left), "right": range(facts.n_right)})
     if events is None or not has_buckets:
         return found
@@ -150,7 +150,7 @@ def with_right(edges: Any, left_of_rows: Any, right: tuple[Any, Any], backend: B
     fingerprint = backend.edge_fingerprint(left_ids, right_ids, *hashes)
     facts = of_later(edges.facts, len(left_of_rows), len(right_keys), int(left_ids.size), fingerprint)
     events = None if edges.events is None else replace(edges.events, right=backend.on_host(right_of_rows))
-    return backend.edges((left_ids, right_ids), (edges.left_keys, right_keys), hashes, facts, events)
+    return backend.edges(left_ids, right_ids, edges.left_keys, right_keys, facts, hashes, events)
 
 
 def of_later(facts: InputFacts, n_rows: int, n_right: int, n_edges: int, fingerprint: str) -> InputFacts:

@@ -60,7 +60,7 @@ def clean_undirected(
             lone_vertices=int(alone.size),
         ),
     )
-    return with_doubts(backend.edges(ends, (keys, keys), hashes, facts), config, of_columns)
+    return with_doubts(backend.edges(*ends, keys, keys, facts, hashes), config, of_columns)
 
 
 def _numbered(
