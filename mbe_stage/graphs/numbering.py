@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from numba import int64, njit, uint64
+from numba.types import Tuple
 
 from mbe_stage.bits import popcount
 from mbe_stage.runtime.compile_ahead import CompileStep
@@ -237,10 +238,9 @@ class TextNumbers:
         data : uint8
         codes : (n,) int32
         """
-        done = 0
-        ends, data = readonly_view(ends), readonly_view(data)
+        done, texts = 0, (readonly_view(ends), readonly_view(data))
         while True:
-            done, self.n = _number_texts(ends, data, done, self._slots, self.n, self._ends, self._bytes, codes)
+            done, self.n = _number_texts(texts, done, (self._slots, self._ends, self._bytes), self.n, codes)
             if done == codes.size:
                 return
             if self.n == self._ends.size - 1:
@@ -467,26 +467,23 @@ def _is_same_text(data, start, others, other_start, length):
     return True
 
 
-@compiled(readonly(LONGS), readonly(BYTES), int64, LONGS, int64, LONGS, BYTES, INTS, seconds=1.0)
-def _number_texts(ends, data, start, slots, n_keys, key_ends, key_bytes, codes):
-    """The same as `_number_integers`, for texts; it also stops if `key_bytes` is full.
+@compiled(Tuple((readonly(LONGS), readonly(BYTES))), int64, Tuple((LONGS, LONGS, BYTES)), int64, INTS, seconds=1.0)
+def _number_texts(texts, start, table, n_keys, codes):
+    """The same as `_number_integers`, for texts: their ends and bytes. It also stops if `key_bytes` is full.
 
-    Parameters
-    ----------
-    slots : (2 * size,) int64
-        First number of a slot: the start of its text in `key_bytes`, then `_LENGTH_BITS` bits of its length, cut to
-        their maximum. Second: the upper half of the hash, then the code plus one in 32 bits; 0 if the slot is free.
-    key_ends, key_bytes : int64 and uint8
-        Ends and bytes of the text of each code.
+    The table has slots, and the ends and bytes of the text of each code. First number of a slot: the start of its text
+    in `key_bytes`, then `_LENGTH_BITS` bits of its length, cut to their maximum. Second: the upper half of the hash,
+    then the code plus one in 32 bits; 0 if the slot is free.
     """
+    (ends, data), (slots, key_ends, key_bytes) = texts, table
     most = key_ends.size - 1
     hashes, places = np.empty(_AT_ONCE, np.int64), np.empty(_AT_ONCE, np.int64)
     for block in range(start, codes.size, _AT_ONCE):
         end = min(block + _AT_ONCE, codes.size)
-        _look_ahead(ends, data, block, end, slots, key_bytes, hashes, places)
+        _look_ahead(texts, block, table, hashes, places)
         for i in range(block, end):
             at, length = ends[i], ends[i + 1] - ends[i]
-            slot = _text_slot(data, at, length, hashes[i - block], slots, key_ends, key_bytes)
+            slot = _text_slot(data, (at, length), hashes[i - block], table)
             if slots[2 * slot + 1] == 0:
                 key_end = key_ends[n_keys] + length
                 if n_keys >= most or key_end > key_bytes.size:
@@ -502,19 +499,13 @@ def _number_texts(ends, data, start, slots, n_keys, key_ends, key_bytes, codes):
 
 
 @compiled()
-def _look_ahead(ends, data, start, stop, slots, key_bytes, hashes, places):
-    """Hash some texts, and load the entries for their comparison into the cache.
+def _look_ahead(texts, start, table, hashes, places):
+    """Hash the next `_AT_ONCE` texts, and load the entries for their comparison into the cache.
 
-    Parameters
-    ----------
-    ends, data, slots, key_bytes
-        As in `_number_texts`.
-    start, stop : int
-        The range of texts.
-    hashes, places : (_AT_ONCE,) int64
-        The upper halves of the texts' hashes, and scratch space.
+    Writes the upper halves of the hashes; `places` is scratch space.
     """
-    mask, n = slots.size // 2 - 1, stop - start
+    (ends, data), (slots, _, key_bytes) = texts, table
+    mask, n = slots.size // 2 - 1, min(_AT_ONCE, ends.size - 1 - start)
     for k in range(n):
         hashes[k] = text_hash(data, ends[start + k], ends[start + k + 1]) >> 32
         places[k] = hashes[k] & mask
@@ -528,18 +519,9 @@ def _look_ahead(ends, data, start, stop, slots, key_bytes, hashes, places):
 
 
 @compiled()
-def _text_slot(data, at, length, hash_, slots, key_ends, key_bytes):
-    """Return the slot of a text, or the free slot for it.
-
-    Parameters
-    ----------
-    data, at, length
-        The text.
-    hash_ : int64
-        The upper half of its hash.
-    slots, key_ends, key_bytes
-        As in `_number_texts`.
-    """
+def _text_slot(data, place, hash_, table):
+    """Return the slot of the text at a place, or the free slot for it, given the upper half of its hash."""
+    (at, length), (slots, key_ends, key_bytes) = place, table
     slot = hash_ & (slots.size // 2 - 1)
     while slots[2 * slot + 1] != 0:
         if slots[2 * slot + 1] >> 32 == hash_:
