@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import io
-import tokenize
 import zipfile
-import zlib
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -26,25 +24,6 @@ from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.io.compression import read_all
 from mbe_stage.pipeline.io.raw import Place, RawEdges, as_array, choose_columns, columns_meant
 from mbe_stage.pipeline.io.sparse import matrix_edges
-
-# Errors of NumPy, SciPy and zipfile for archives that are damaged, encrypted, or not archives.
-_DAMAGED = (
-    OSError,
-    EOFError,
-    KeyError,
-    ValueError,
-    TypeError,
-    IndexError,
-    AttributeError,
-    OverflowError,
-    MemoryError,
-    NotImplementedError,
-    RuntimeError,
-    SyntaxError,
-    tokenize.TokenError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
 
 
 def read(path: Path, config: InputConfig) -> RawEdges:
@@ -62,7 +41,7 @@ def read(path: Path, config: InputConfig) -> RawEdges:
             return _pair(path, arrays, archive, config)
     except InputError:
         raise
-    except _DAMAGED as error:
+    except Exception as error:  # noqa: BLE001 - NumPy, SciPy and zipfile raise nearly any for a damaged archive
         raise _damaged(path, " ".join(str(error).split()) or type(error).__name__) from None
 
 

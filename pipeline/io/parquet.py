@@ -177,16 +177,14 @@ def unreadable(path: Path, error: Exception) -> InputError:
 
 
 def _of_edges(path: Path, config: InputConfig, available: Sequence[str], source: str) -> dict[str, int]:
-    if not config.tries_keys or len(set(available)) < len(available):
-        return with_all_columns(choose_columns(available, config, source), available, config)
-    file = next(iter(data_files(path)), None) if path.is_dir() else path
-    content = None if file is None or path.is_dir() else read_all(path)
-    first = None if file is None else _first_rows(ParquetPlan(path, content, [file], pa.schema([]), 0, {}))
+    first = pa.table({})
+    if config.tries_keys and len(set(available)) == len(available):
+        files, content = (data_files(path), None) if path.is_dir() else ([path], read_all(path))
+        first = _first_rows(ParquetPlan(path, content, files, pa.schema([]), 0, {}))
 
     def look(position: int) -> list[Any]:
-        if first is None or available[position] not in first.column_names:
-            return []
-        return values_of(first.column(available[position]))
+        name = available[position]
+        return values_of(first.column(name)) if name in first.column_names else []
 
     return with_all_columns(choose_columns(available, config, source, look), available, config)
 

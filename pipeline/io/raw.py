@@ -158,11 +158,16 @@ def as_array(
         raise InputError.at(source, column=column, found=found, expected=expected, remedy=remedy, **settings) from None
 
 
+def is_simple(kind: pa.DataType) -> bool:
+    """Return whether values of this type, maybe in dictionaries, are integers, floats, text, moments or dates."""
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    tests = ("is_integer", "is_float32", "is_float64", "is_string", "is_large_string", "is_timestamp", "is_date32")
+    return any(getattr(pa.types, name)(kind) for name in tests)
+
+
 def values_of(column: pa.ChunkedArray) -> list[Any]:
     """Return the values of a column whose type an attribute or a time may have; none of another type."""
-    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    tests = ("is_integer", "is_float32", "is_float64", "is_string", "is_large_string", "is_timestamp", "is_date32")
-    return column.to_pylist() if any(getattr(pa.types, name)(kind) for name in tests) else []
+    return column.to_pylist() if is_simple(column.type) else []
 
 
 def shortened(value: object) -> str:
