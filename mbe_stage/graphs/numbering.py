@@ -6,6 +6,7 @@ use hash tables with open addressing, which grow with the number of distinct key
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
@@ -103,19 +104,20 @@ class IntegerNumbers:
 
     def __init__(self, codes: Codes | None = None, growing: Growing = freely) -> None:
         self._growing = growing
-        # The codes are distances from `_base` while these fit into int32, then codes of `_table`.
+        # The codes are distances from `_base` while these fit into int32, then codes of the table.
         self._codes = Codes() if codes is None else codes
         self._base: int | None = None
         self._low = self._high = 0
-        self._table: _IntegerTable | None = None
-        # Number of parts already converted while distances are replaced by codes of the table; None otherwise.
-        self._n_entered: int | None = None
+        # The table: none as long as there are no slots.
+        self._slots, self._n_keys = np.zeros(0, np.int64), 0
+        # Number of parts whose distances have been replaced by codes of the table.
+        self._n_entered = 0
 
     def add(self, values: np.ndarray) -> None:
         """Add the next values, ``(n,) int64``."""
         if not values.size:
             return
-        if self._table is None:
+        if not self._slots.size:
             low, high = int(values.min()), int(values.max())
             if self._base is None:
                 self._base, self._low, self._high = low, low, high
@@ -124,25 +126,22 @@ class IntegerNumbers:
                 np.subtract(values, self._base, out=self._codes.more(values.size), casting="unsafe")
                 return
             self._enter_table()
-        assert self._table is not None
-        self._table.number(values, self._codes.more(values.size))
+        self._number(values, self._codes.more(values.size))
 
     @property
     def nbytes(self) -> int:
         """Bytes of the table of keys."""
-        return 0 if self._table is None else self._table.slots.nbytes
+        return self._slots.nbytes
 
     def seen(self) -> Iterator[np.ndarray]:
         """Yield all distinct values so far, in parts; values may repeat."""
-        if self._table is not None:
-            yield self._table.keys()
-        if self._table is None or self._n_entered is not None:
-            for distances in islice(self._codes.parts(), self._n_entered or 0, None):
-                yield distances.astype(np.int64) + (self._base or 0)
+        yield self._keys()
+        for distances in islice(self._codes.parts(), self._n_entered, None):
+            yield distances.astype(np.int64) + (self._base or 0)
 
     def most_bytes(self, n: int) -> int:
         """Return the most bytes, beside the codes, needed to rank `n` distinct values."""
-        if self._table is None and self._has_bits:
+        if not self._slots.size and self._has_bits:
             return 12 * (self._span // 64 + 1) + 8 * n
         return table_bytes(n)
 
@@ -153,16 +152,15 @@ class IntegerNumbers:
 
     def ranked(self) -> tuple[Codes, np.ndarray]:
         """The same as `finish`, but return the ranks in place, as `Codes`. No more values can be added."""
-        if not self._codes.n:
+        if self._base is None:
             return self._codes, np.zeros(0, np.int64)
-        if self._table is None and not self._has_bits:
-            self._enter_table()
-        if self._table is None:
-            assert self._base is not None
+        if not self._slots.size and self._has_bits:
             keys = _ranked_in_range(self._codes, self._low - self._base, self._span, self._growing)
             keys += self._low
             return self._codes, keys
-        keys, self._table = self._table.keys(), None
+        if not self._slots.size:
+            self._enter_table()
+        keys, self._slots = self._keys(), np.zeros(0, np.int64)
         order = np.argsort(keys)
         renumber_all(self._codes, inverse(order))
         return self._codes, keys[order]
@@ -176,33 +174,25 @@ class IntegerNumbers:
         return self._span <= max(self._codes.numbers_per_value * self._codes.n, _FEW_NUMBERS)
 
     def _enter_table(self) -> None:
-        assert self._base is not None
-        self._table, self._n_entered = _IntegerTable(self._growing), 0
+        self._slots = np.zeros(2 * _FEWEST_SLOTS, np.int64)
         for distances in self._codes.parts():
-            self._table.number(distances.astype(np.int64) + self._base, distances)
+            self._number(distances.astype(np.int64) + (self._base or 0), distances)
             self._n_entered += 1
-        self._n_entered = None
+        self._n_entered = sys.maxsize
 
-
-class _IntegerTable:
-    def __init__(self, growing: Growing) -> None:
-        self._growing = growing
-        self.slots = np.zeros(2 * _FEWEST_SLOTS, np.int64)
-        self._n = 0
-
-    def number(self, values: np.ndarray, codes: np.ndarray) -> None:
+    def _number(self, values: np.ndarray, codes: np.ndarray) -> None:
         """Write the code of each value."""
         done, values = 0, readonly_view(values)
         while True:
-            done, self._n = _number_integers(values, done, self.slots, self._n, codes)
+            done, self._n_keys = _number_integers(values, done, self._slots, self._n_keys, codes)
             if done == values.size:
                 return
-            self.slots = _larger(self.slots, self._growing, is_hash=False)
+            self._slots = _larger(self._slots, self._growing, is_hash=False)
 
-    def keys(self) -> np.ndarray:
+    def _keys(self) -> np.ndarray:
         """Return the value of each code."""
-        keys = np.empty(self._n, np.int64)
-        _keys(self.slots, keys)
+        keys = np.empty(self._n_keys, np.int64)
+        _keys(self._slots, keys)
         return keys
 
 

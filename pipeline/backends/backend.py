@@ -126,12 +126,10 @@ class Rows:
         """Return the same rows with these columns alone."""
 
     @abstractmethod
-    def refusal(self, row: int | None, role: str, *, found: str, expected: str, remedy: str) -> InputError | HostNeeded:
-        """Return an error about one row or, with `row=None`, about a whole column."""
-
-    @abstractmethod
-    def none_left(self, *, found: str, expected: str, remedy: str) -> InputError | HostNeeded:
-        """Return an error about all rows."""
+    def refusal(
+        self, row: int | None, role: str | None, *, found: str, expected: str, remedy: str
+    ) -> InputError | HostNeeded:
+        """Return an error about one row or, without a row, about a whole column or, without a role, about all rows."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from operator import and_
 from typing import Any
 
@@ -193,8 +193,9 @@ def _first_null(rows: Rows, masks: dict[str, Any]) -> InputError | HostNeeded:
 
 def no_edges(rows: Rows, dropped: Mapping[str, int], config: InputConfig) -> InputError | HostNeeded:
     """Return the error if no rows remain; `dropped` has their number by rule."""
+    refused = partial(rows.refusal, None, None)
     if not rows.n_rows:
-        return rows.none_left(found="no edges: both sides are empty", expected="at least one", remedy="check the input")
+        return refused(found="no edges: both sides are empty", expected="at least one", remedy="check the input")
     bounds = {
         "null": f"{setting('input.nulls')} is drop",
         "weight": f"{setting('input.min_weight')} is {config.min_weight}",
@@ -202,7 +203,7 @@ def no_edges(rows: Rows, dropped: Mapping[str, int], config: InputConfig) -> Inp
         f"{setting('input.time_until')} {config.time_until!r}",
     }
     causes = ", ".join(f"{count} by {rule} ({bounds[rule]})" for rule, count in dropped.items() if count)
-    return rows.none_left(
+    return refused(
         found=f"all {rows.n_rows} rows were dropped: {causes}",
         expected="at least one edge",
         remedy="relax that filter, or check the columns it reads",

@@ -35,7 +35,7 @@ def read(path: Path, config: InputConfig) -> RawEdges:
     try:
         with np.load(opened(), allow_pickle=False) as archive:
             if "format" in archive.files and "shape" in archive.files:
-                return matrix_edges(scipy.sparse.load_npz(opened()), str(path), "npz", config, first=0)
+                return matrix_edges(scipy.sparse.load_npz(opened()), str(path), "npz", config)
             with zipfile.ZipFile(opened()) as members:
                 arrays = _shapes(members)
             return _pair(path, arrays, archive, config)

@@ -77,18 +77,16 @@ class RawEdges(Rows):
         """Return the same rows with another column."""
         return replace(self, table=self.table.set_column(self.roles.index(role), role, values))
 
-    def refusal(self, row: int | None, role: str, *, found: str, expected: str, remedy: str) -> InputError:
+    def refusal(self, row: int | None, role: str | None, *, found: str, expected: str, remedy: str) -> InputError:
         place = Place(self.source) if row is None else self.locate(row)
         if place.text is not None:
             found += f" in the line {shortened(place.text)}"
-        return InputError.at(place.where, column=self.names[role], found=found, expected=expected, remedy=remedy)
+        column = None if role is None else self.names[role]
+        return InputError.at(place.where, column=column, found=found, expected=expected, remedy=remedy)
 
     def refusal_of(self, role: str) -> Refusal:
         """Return a function that makes errors about a column."""
         return partial(self.refusal, role=role)
-
-    def none_left(self, *, found: str, expected: str, remedy: str) -> InputError:
-        return InputError.at(self.source, found=found, expected=expected, remedy=remedy)
 
 
 def choose_columns(

@@ -33,12 +33,9 @@ class DeviceRows(Rows):
     def with_roles(self, roles: Sequence[str]) -> DeviceRows:
         return replace(self, columns={role: self.columns[role] for role in roles})
 
-    def refusal(self, row: int | None, role: str, *, found: str, expected: str, remedy: str) -> HostNeeded:  # noqa: ARG002 - as in `Rows`
+    def refusal(self, row: int | None, role: str | None, *, found: str, expected: str, remedy: str) -> HostNeeded:  # noqa: ARG002 - as in `Rows`
         # The host knows the row in the file.
-        return HostNeeded("nulls" if expected == A_VALUE else found)
-
-    def none_left(self, *, found: str, expected: str, remedy: str) -> HostNeeded:  # noqa: ARG002 - as in `Rows`
-        return HostNeeded("no row that is left")
+        return HostNeeded("no row that is left" if role is None else "nulls" if expected == A_VALUE else found)
 
     def column(self, role: str, key_type: KeyType) -> Column:
         """Implement `Backend.column`."""
