@@ -85,9 +85,7 @@ class ParquetPlan:
 
     def footers(self) -> list[pq.FileMetaData]:
         """The footer of each file, read again."""
-        if self.content is not None:
-            return [pq.read_metadata(pa.BufferReader(self.content))]
-        return [pq.read_metadata(path) for path in self.files]
+        return [pq.read_metadata(_opened(path, self.content)) for path in self.files]
 
     def place(self, row: int) -> Place:
         """Return the place of a row."""
@@ -148,7 +146,7 @@ def plan_reading(path: Path, config: InputConfig, choose: Choose | None = None) 
 
 def _first_rows(plan: ParquetPlan) -> pa.Table:
     try:
-        file = pq.ParquetFile(plan.files[0] if plan.content is None else pa.BufferReader(plan.content))
+        file = pq.ParquetFile(_opened(plan.files[0], plan.content))
         batches = [next(file.iter_batches(batch_size=FIRST_ROWS))] if file.metadata.num_rows else []
         return pa.Table.from_batches(batches, file.schema_arrow)
     except (pa.ArrowException, OSError) as error:

@@ -287,11 +287,6 @@ def too_much(what: str, n_bytes: int, most_bytes: int, remedy: str = " or more")
     )
 
 
-def is_on_disk(column: pa.ChunkedArray) -> bool:
-    """Return whether a column is an unchanged view of a file."""
-    return not any(buffer.is_mutable for chunk in column.chunks for buffer in chunk.buffers() if buffer is not None)
-
-
 @contextmanager
 def _written() -> Iterator[None]:
     try:
