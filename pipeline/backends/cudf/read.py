@@ -37,23 +37,7 @@ Readers = tuple[Callable[[], DeviceRows], Callable[[], RawEdges]]
 
 
 def readers(config: InputConfig, source: object | None = None) -> Readers:
-    """Return two ways to the rows of a path or of an object in memory: on the device, and on the host.
-
-    Parameters
-    ----------
-    source : object, optional
-        See `pipeline.io.read_edges`; a cuDF frame is used in place.
-
-    Returns
-    -------
-    on_device : callable
-        Raises `HostNeeded` if the device cannot read the rows.
-
-    Raises
-    ------
-    InputError
-        See `pipeline.io.read_edges`; the two functions raise it as well.
-    """
+    """Implement `Backend.readers`; a cuDF frame is used in place."""
     if isinstance(source, cudf.DataFrame):
         return partial(_of_frame, source, config), partial(read_edges, config, source)
     found = None if is_object(source) else find_input(config, source)

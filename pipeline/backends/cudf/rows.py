@@ -11,7 +11,7 @@ import pylibcudf as plc
 from mbe_stage.pipeline.backends.backend import A_VALUE, Column, HostNeeded, KeyType, Rows, is_key
 from mbe_stage.pipeline.backends.cudf.buffers import kind_of, text_buffers
 from mbe_stage.pipeline.backends.cudf.byte_checks import is_utf8
-from mbe_stage.pipeline.backends.cudf.keys import as_keys
+from mbe_stage.pipeline.backends.cudf.keys import keys_of
 from mbe_stage.pipeline.backends.cudf.measures import times_of, weights_of
 
 
@@ -43,5 +43,5 @@ class DeviceRows(Rows):
         if kind_of(column) == plc.TypeId.STRING and not is_utf8(*text_buffers(column)):
             raise HostNeeded(f"bytes that are not UTF-8 in the column for {role}")
         if is_key(role):
-            return Column(*as_keys(column, key_type))
+            return keys_of(column, key_type)
         return weights_of(column) if role == "weight" else times_of(column)
