@@ -396,7 +396,10 @@ class DaskRunner:
         welcome = [worker for worker, answer in answers.items() if isinstance(answer, dict)]
         seconds = _BEGIN_SECONDS + len(pickle.dumps(run.search, protocol=5)) / _LEAST_BYTES_A_SECOND
         answers = self.asked(lease_work.begin_job, run.job, run.search, workers=welcome, seconds=seconds)
-        proofs = _proofs_of(answers)
+        for worker, answer in answers.items():
+            if isinstance(answer, BaseException):
+                log.warning("worker %s could not begin (%r): it is asked again later", worker, answer)
+        proofs = {worker: answer for worker, answer in answers.items() if not isinstance(answer, BaseException)}
         self._let_make_parts(run, proofs)
         return self._give_graph(run, list(proofs))
 
@@ -551,14 +554,6 @@ def _check_software(answers: Mapping[str, Any]) -> None:
                     f"worker {worker} has {package} {answer.get(package)}, and this process {version}: expected "
                     "the same, or results would differ; install one of them everywhere"
                 )
-
-
-def _proofs_of(answers: Mapping[str, Any]) -> dict[str, Any]:
-    """Answers of the workers that did begin; the others have answered with an error."""
-    for worker, answer in answers.items():
-        if isinstance(answer, BaseException):
-            log.warning("worker %s could not begin (%r): it is asked again later", worker, answer)
-    return {worker: answer for worker, answer in answers.items() if not isinstance(answer, BaseException)}
 
 
 def _blocks_of(finished: Finished, work_done: float) -> Iterator[Any]:
