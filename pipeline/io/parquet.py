@@ -300,7 +300,13 @@ def _footer(path: Path, content: pa.Buffer | None = None) -> tuple[pa.Schema, in
     except (pa.ArrowException, OSError) as error:
         lack_of_memory.pass_on(error)
         if isinstance(error, pa.ArrowNotImplementedError) and "64 bits" in str(error):
-            raise _too_wide(path) from None
+            raise InputError.at(
+                path,
+                found="128-bit integers, which pyarrow cannot read",
+                expected="integers of at most 64 bits, decimals or text",
+                remedy=f"write them as text: polars.read_parquet({str(path)!r}).with_columns(polars.col(polars.Int128, "
+                "polars.UInt128).cast(polars.String)).write_parquet('edges.parquet')",
+            ) from None
         raise unreadable(path, error) from None
 
 
@@ -315,16 +321,6 @@ def _common_type(files: list[Path], name: str, kinds: list[pa.DataType]) -> pa.D
             except pa.ArrowException as error:
                 raise unreadable(path, error) from None
     return common
-
-
-def _too_wide(path: Path) -> InputError:
-    return InputError.at(
-        path,
-        found="128-bit integers, which pyarrow cannot read",
-        expected="integers of at most 64 bits, decimals or text",
-        remedy=f"write them as text: polars.read_parquet({str(path)!r}).with_columns(polars.col(polars.Int128, "
-        "polars.UInt128).cast(polars.String)).write_parquet('edges.parquet')",
-    )
 
 
 def _refuse_missing(files: list[Path], columns: list[list[str]], name: str) -> None:
