@@ -34,17 +34,7 @@ _PACKAGES = ("mbe-stage", "numba", "numpy", "pyarrow")
 
 @dataclass(frozen=True, slots=True)
 class JobFacts:
-    """Facts shared by all leases of a job.
-
-    Attributes
-    ----------
-    problem, engine : str
-        Their names.
-    query, detail
-        As the problem has them.
-    parts : PartMaker or None
-        Makes parts of blocks in the worker; None if blocks are returned.
-    """
+    """Facts shared by all leases of a job; `parts` makes parts of blocks in the worker, None if blocks are returned."""
 
     problem: str
     engine: str

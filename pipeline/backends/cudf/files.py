@@ -26,7 +26,7 @@ def opened(paths: Sequence[Path]) -> list[str] | list[io.BytesIO]:
 
 
 def integer_bounds(name: str, footers: Iterable[pq.FileMetaData]) -> tuple[int, int, int] | None:
-    """Return least value, largest value and number of nulls of a column of signed integers, by the footers of its files.
+    """Return least value, largest value and number of nulls of a column of signed integers, by the footers.
 
     None if a footer has no bounds, or all values are null.
     """
