@@ -40,13 +40,7 @@ _LENGTH_BITS, _LONG, _CODE_MASK = 16, (1 << 16) - 1, (1 << 32) - 1
 
 
 class Codes:
-    """A growing array of int32 or another type, in blocks so large that freed memory goes back to the system.
-
-    Attributes
-    ----------
-    n : int
-        Number of values so far.
-    """
+    """A growing array of `n` int32 or other values, in blocks so large that freed memory goes back to the system."""
 
     numbers_per_value = 16
     """A range gets a bitmap if it has at most this many numbers per value."""
@@ -197,13 +191,7 @@ class IntegerNumbers:
 
 
 class TextNumbers:
-    """Numbers texts as they are read.
-
-    Attributes
-    ----------
-    n : int
-        Number of distinct texts so far.
-    """
+    """Numbers texts as they are read; so far there are `n` distinct ones."""
 
     def __init__(self, growing: Growing = freely) -> None:
         self.n = 0

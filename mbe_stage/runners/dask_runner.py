@@ -323,7 +323,9 @@ class DaskRunner:
         )
         run.at_work[lease.worker] = lease.number
         run.futures[lease.number] = future
-        most_seconds = self._most_seconds_to_fetch(run, lease.worker)
+        # The time for the most that all workers may hold.
+        n_bytes = 0 if lease.worker in run.proofs else run.execution.memory_budget_bytes
+        most_seconds = _FETCH_SECONDS + MOST_AT_ONCE * n_bytes / _LEAST_BYTES_A_SECOND
         future.add_done_callback(lambda done: fetching.ask(lease.number, done, most_seconds))
 
     def _taken(self, run: _Run, ledger: Ledger, number: int, fetched: Fetched) -> tuple[Lease | None, Finished | None]:
@@ -354,12 +356,6 @@ class DaskRunner:
             ledger.give_back(number)
             run.threads = {worker: n for worker, n in run.threads.items() if worker != lease.worker}
         return lease, finished
-
-    @staticmethod
-    def _most_seconds_to_fetch(run: _Run, worker: str) -> float:
-        """Most seconds that fetching results may take: the time for the most that all workers may hold."""
-        n_bytes = 0 if worker in run.proofs else run.execution.memory_budget_bytes
-        return _FETCH_SECONDS + MOST_AT_ONCE * n_bytes / _LEAST_BYTES_A_SECOND
 
     def _warn(self, worker: str, what: str) -> None:
         """Log a warning, and keep it for the publication."""

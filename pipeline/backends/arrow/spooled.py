@@ -82,10 +82,7 @@ class Spooled(Codes):
 class SpooledEncoder(KeyEncoder):
     """A `KeyEncoder` with its rows in files and its keys in memory. Beyond the budget it only counts distinct keys.
 
-    Attributes
-    ----------
-    rows, keys : Spooled and pa.Array
-        After `finish`: the rank of the key of each row, -1 for a null; and the keys by rank.
+    After `finish`, `rows` has the rank of the key of each row, -1 for a null, and `keys` are in the order of the ranks.
     """
 
     def __init__(self, finds_integers: bool, growing: Growing) -> None:
@@ -213,17 +210,9 @@ class SpooledColumn(PlainColumn):
 
 
 class Spools:
-    """The columns of an input in files.
+    """The columns of an input in files, with a budget for distinct keys and their tables.
 
-    Parameters
-    ----------
-    most_bytes : int
-        Budget for distinct keys and their tables.
-
-    Attributes
-    ----------
-    encoders : dict
-        The encoders of each role, one per input file.
+    There are `encoders` of each role, one per input file.
     """
 
     def __init__(self, most_bytes: int) -> None:

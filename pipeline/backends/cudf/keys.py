@@ -30,7 +30,9 @@ def keys_of(column: cudf.Series, key_type: KeyType) -> Column:
         present = column.notnull().values
         if key_type == "string":
             return Column(texts_of_integers(column), present)
-        return Column(_within_int64(column, present), present)
+        if kind == plc.TypeId.UINT64 and bool((values_of(column)[present] > np.uint64(2**63 - 1)).any()):
+            raise HostNeeded("integers beyond int64")
+        return Column(column.astype("int64"), present)
     if kind in _FLOATS:
         numbers, present = _whole_floats(column)
         return Column(texts_of_integers(numbers) if key_type == "string" else numbers, present)
@@ -124,12 +126,6 @@ def json_arrays(columns: Sequence[cudf.Series]) -> cudf.Series:
     for column in others:
         joined = joined + "," + column
     return "[" + joined + "]"
-
-
-def _within_int64(column: cudf.Series, present: cp.ndarray) -> cudf.Series:
-    if kind_of(column) == plc.TypeId.UINT64 and bool((values_of(column)[present] > np.uint64(2**63 - 1)).any()):
-        raise HostNeeded("integers beyond int64")
-    return column.astype("int64")
 
 
 def _whole_floats(column: cudf.Series) -> tuple[cudf.Series, cp.ndarray]:
