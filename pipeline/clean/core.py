@@ -65,8 +65,8 @@ def clean_within(
 ) -> EdgeData:
     """Clean rows as `pipeline.clean.cleaning.clean` does; drop edges that no result can contain if not all fit.
 
-    Keys, facts and degrees cover all edges. Weights and times of the rows are views of files. `spools` holds the columns
-    of each file, and a result has the `least` left and right vertices.
+    Keys, facts and degrees cover all edges. Weights and times of the rows are views of files. `spools` has the columns
+    of each file, and a result at least `least` left and right vertices.
 
     Raises
     ------
