@@ -246,6 +246,9 @@ class Backend(Protocol):
     def at_least(self, values: Any, bound: int | float) -> Any:
         """Return a mask of numbers that are at least the bound."""
 
+    def below(self, values: Any, bound: int | float) -> Any:
+        """Return a mask of numbers below the bound."""
+
     def largest(self, values: Any) -> float:
         """Return the largest magnitude; 0 without numbers."""
 

@@ -48,7 +48,7 @@ def window_of(parts: Parts, moments: bool, config: InputConfig, refuse: Refusal,
         if "time_from" in bounds:
             mask &= backend.at_least(times, _scaled(bounds["time_from"], moments))
         if "time_until" in bounds:
-            mask &= ~backend.at_least(times, _scaled(bounds["time_until"], moments))
+            mask &= backend.below(times, _scaled(bounds["time_until"], moments))
         return mask
 
     return inside
@@ -80,7 +80,7 @@ def _is_comparable(parts: Parts, most: float, unit: str | None, bound: _Bound, b
         return unit != _MOMENTS
     least, end = range_of(of_bound)
     # A single number of a larger unit, such as a time that means "never", does not decide the unit.
-    inside = ((backend.at_least(times, least) & ~backend.at_least(times, end)).any() for times in parts())
+    inside = ((backend.at_least(times, least) & backend.below(times, end)).any() for times in parts())
     return unit not in AS_DATES.values() and any(map(bool, inside))
 
 

@@ -46,6 +46,7 @@ class ArrowBackend:
     json_arrays = staticmethod(keys.json_arrays)
     made_in_parts = staticmethod(keys.made_in_parts)
     at_least = staticmethod(operator.ge)
+    below = staticmethod(operator.lt)
     distinct_pairs = staticmethod(pairs.distinct_pairs)
     key_hashes = staticmethod(hashes.key_hashes)
     edge_fingerprint = staticmethod(fingerprints.edge_fingerprint)

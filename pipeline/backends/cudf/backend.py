@@ -60,6 +60,7 @@ class CudfBackend:
     key_hashes = staticmethod(key_hashes)
     edge_fingerprint = staticmethod(edge_fingerprint)
     at_least = staticmethod(measures.at_least)
+    below = staticmethod(measures.below)
     largest = staticmethod(measures.largest)
     from_host = staticmethod(DeviceEdges.from_host)
 

@@ -49,18 +49,27 @@ def times_of(column: cudf.Series) -> Column:
 
 
 def at_least(values: cp.ndarray, bound: int | float) -> cp.ndarray:
-    """Return a mask of numbers that are at least the bound.
-
-    Compared as NumPy does: integers with integers exactly, everything else as float64.
-    """
-    if values.dtype.kind == "f" or isinstance(bound, float) or not -(2**63) <= bound <= _LARGEST:
-        return values.astype(np.float64, copy=False) >= float(bound)
+    """Return a mask of numbers that are at least the bound."""
+    values, bound = _comparable(values, bound)
     return values >= bound
+
+
+def below(values: cp.ndarray, bound: int | float) -> cp.ndarray:
+    """Return a mask of numbers below the bound."""
+    values, bound = _comparable(values, bound)
+    return values < bound
 
 
 def largest(values: cp.ndarray) -> float:
     """Return the largest magnitude; 0 without numbers."""
     return float(cp.abs(values).max()) if values.size else 0.0
+
+
+def _comparable(values: cp.ndarray, bound: int | float) -> tuple[cp.ndarray, int | float]:
+    """Convert for comparison as NumPy does: integers with integers exactly, everything else as float64."""
+    if values.dtype.kind == "f" or isinstance(bound, float) or not -(2**63) <= bound <= _LARGEST:
+        return values.astype(np.float64, copy=False), float(bound)
+    return values, bound
 
 
 def _refuse(row: int | None, *, found: str, expected: str, remedy: str) -> HostNeeded:  # noqa: ARG001 - a Refusal
