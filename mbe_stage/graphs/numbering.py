@@ -6,12 +6,14 @@ use hash tables with open addressing, which grow with the number of distinct key
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
 
 import numpy as np
 from numba import int64, njit, uint64
+from numba.types import Tuple
 
 from mbe_stage.bits import popcount
 from mbe_stage.runtime.compile_ahead import CompileStep
@@ -38,13 +40,7 @@ _LENGTH_BITS, _LONG, _CODE_MASK = 16, (1 << 16) - 1, (1 << 32) - 1
 
 
 class Codes:
-    """A growing array of int32 or another type, in blocks so large that freed memory goes back to the system.
-
-    Attributes
-    ----------
-    n : int
-        Number of values so far.
-    """
+    """A growing array of `n` int32 or other values, in blocks so large that freed memory goes back to the system."""
 
     numbers_per_value = 16
     """A range gets a bitmap if it has at most this many numbers per value."""
@@ -102,19 +98,20 @@ class IntegerNumbers:
 
     def __init__(self, codes: Codes | None = None, growing: Growing = freely) -> None:
         self._growing = growing
-        # The codes are distances from `_base` while these fit into int32, then codes of `_table`.
+        # The codes are distances from `_base` while these fit into int32, then codes of the table.
         self._codes = Codes() if codes is None else codes
         self._base: int | None = None
         self._low = self._high = 0
-        self._table: _IntegerTable | None = None
-        # Number of parts already converted while distances are replaced by codes of the table; None otherwise.
-        self._n_entered: int | None = None
+        # The table: none as long as there are no slots.
+        self._slots, self._n_keys = np.zeros(0, np.int64), 0
+        # Number of parts whose distances have been replaced by codes of the table.
+        self._n_entered = 0
 
     def add(self, values: np.ndarray) -> None:
         """Add the next values, ``(n,) int64``."""
         if not values.size:
             return
-        if self._table is None:
+        if not self._slots.size:
             low, high = int(values.min()), int(values.max())
             if self._base is None:
                 self._base, self._low, self._high = low, low, high
@@ -123,25 +120,22 @@ class IntegerNumbers:
                 np.subtract(values, self._base, out=self._codes.more(values.size), casting="unsafe")
                 return
             self._enter_table()
-        assert self._table is not None
-        self._table.number(values, self._codes.more(values.size))
+        self._number(values, self._codes.more(values.size))
 
     @property
     def nbytes(self) -> int:
         """Bytes of the table of keys."""
-        return 0 if self._table is None else self._table.slots.nbytes
+        return self._slots.nbytes
 
     def seen(self) -> Iterator[np.ndarray]:
         """Yield all distinct values so far, in parts; values may repeat."""
-        if self._table is not None:
-            yield self._table.keys()
-        if self._table is None or self._n_entered is not None:
-            for distances in islice(self._codes.parts(), self._n_entered or 0, None):
-                yield distances.astype(np.int64) + (self._base or 0)
+        yield self._keys()
+        for distances in islice(self._codes.parts(), self._n_entered, None):
+            yield distances.astype(np.int64) + (self._base or 0)
 
     def most_bytes(self, n: int) -> int:
         """Return the most bytes, beside the codes, needed to rank `n` distinct values."""
-        if self._table is None and self._has_bits:
+        if not self._slots.size and self._has_bits:
             return 12 * (self._span // 64 + 1) + 8 * n
         return table_bytes(n)
 
@@ -152,16 +146,15 @@ class IntegerNumbers:
 
     def ranked(self) -> tuple[Codes, np.ndarray]:
         """The same as `finish`, but return the ranks in place, as `Codes`. No more values can be added."""
-        if not self._codes.n:
+        if self._base is None:
             return self._codes, np.zeros(0, np.int64)
-        if self._table is None and not self._has_bits:
-            self._enter_table()
-        if self._table is None:
-            assert self._base is not None
+        if not self._slots.size and self._has_bits:
             keys = _ranked_in_range(self._codes, self._low - self._base, self._span, self._growing)
             keys += self._low
             return self._codes, keys
-        keys, self._table = self._table.keys(), None
+        if not self._slots.size:
+            self._enter_table()
+        keys, self._slots = self._keys(), np.zeros(0, np.int64)
         order = np.argsort(keys)
         renumber_all(self._codes, inverse(order))
         return self._codes, keys[order]
@@ -175,44 +168,30 @@ class IntegerNumbers:
         return self._span <= max(self._codes.numbers_per_value * self._codes.n, _FEW_NUMBERS)
 
     def _enter_table(self) -> None:
-        assert self._base is not None
-        self._table, self._n_entered = _IntegerTable(self._growing), 0
+        self._slots = np.zeros(2 * _FEWEST_SLOTS, np.int64)
         for distances in self._codes.parts():
-            self._table.number(distances.astype(np.int64) + self._base, distances)
+            self._number(distances.astype(np.int64) + (self._base or 0), distances)
             self._n_entered += 1
-        self._n_entered = None
+        self._n_entered = sys.maxsize
 
-
-class _IntegerTable:
-    def __init__(self, growing: Growing) -> None:
-        self._growing = growing
-        self.slots = np.zeros(2 * _FEWEST_SLOTS, np.int64)
-        self._n = 0
-
-    def number(self, values: np.ndarray, codes: np.ndarray) -> None:
+    def _number(self, values: np.ndarray, codes: np.ndarray) -> None:
         """Write the code of each value."""
         done, values = 0, readonly_view(values)
         while True:
-            done, self._n = _number_integers(values, done, self.slots, self._n, codes)
+            done, self._n_keys = _number_integers(values, done, self._slots, self._n_keys, codes)
             if done == values.size:
                 return
-            self.slots = _larger(self.slots, self._growing, is_hash=False)
+            self._slots = _larger(self._slots, self._growing, is_hash=False)
 
-    def keys(self) -> np.ndarray:
+    def _keys(self) -> np.ndarray:
         """Return the value of each code."""
-        keys = np.empty(self._n, np.int64)
-        _keys(self.slots, keys)
+        keys = np.empty(self._n_keys, np.int64)
+        _keys(self._slots, keys)
         return keys
 
 
 class TextNumbers:
-    """Numbers texts as they are read.
-
-    Attributes
-    ----------
-    n : int
-        Number of distinct texts so far.
-    """
+    """Numbers texts as they are read; so far there are `n` distinct ones."""
 
     def __init__(self, growing: Growing = freely) -> None:
         self.n = 0
@@ -237,10 +216,9 @@ class TextNumbers:
         data : uint8
         codes : (n,) int32
         """
-        done = 0
-        ends, data = readonly_view(ends), readonly_view(data)
+        done, texts = 0, (readonly_view(ends), readonly_view(data))
         while True:
-            done, self.n = _number_texts(ends, data, done, self._slots, self.n, self._ends, self._bytes, codes)
+            done, self.n = _number_texts(texts, done, (self._slots, self._ends, self._bytes), self.n, codes)
             if done == codes.size:
                 return
             if self.n == self._ends.size - 1:
@@ -467,26 +445,23 @@ def _is_same_text(data, start, others, other_start, length):
     return True
 
 
-@compiled(readonly(LONGS), readonly(BYTES), int64, LONGS, int64, LONGS, BYTES, INTS, seconds=1.0)
-def _number_texts(ends, data, start, slots, n_keys, key_ends, key_bytes, codes):
-    """The same as `_number_integers`, for texts; it also stops if `key_bytes` is full.
+@compiled(Tuple((readonly(LONGS), readonly(BYTES))), int64, Tuple((LONGS, LONGS, BYTES)), int64, INTS, seconds=1.0)
+def _number_texts(texts, start, table, n_keys, codes):
+    """The same as `_number_integers`, for texts: their ends and bytes. It also stops if `key_bytes` is full.
 
-    Parameters
-    ----------
-    slots : (2 * size,) int64
-        First number of a slot: the start of its text in `key_bytes`, then `_LENGTH_BITS` bits of its length, cut to
-        their maximum. Second: the upper half of the hash, then the code plus one in 32 bits; 0 if the slot is free.
-    key_ends, key_bytes : int64 and uint8
-        Ends and bytes of the text of each code.
+    The table has slots, and the ends and bytes of the text of each code. First number of a slot: the start of its text
+    in `key_bytes`, then `_LENGTH_BITS` bits of its length, cut to their maximum. Second: the upper half of the hash,
+    then the code plus one in 32 bits; 0 if the slot is free.
     """
+    (ends, data), (slots, key_ends, key_bytes) = texts, table
     most = key_ends.size - 1
     hashes, places = np.empty(_AT_ONCE, np.int64), np.empty(_AT_ONCE, np.int64)
     for block in range(start, codes.size, _AT_ONCE):
         end = min(block + _AT_ONCE, codes.size)
-        _look_ahead(ends, data, block, end, slots, key_bytes, hashes, places)
+        _look_ahead(texts, block, table, hashes, places)
         for i in range(block, end):
             at, length = ends[i], ends[i + 1] - ends[i]
-            slot = _text_slot(data, at, length, hashes[i - block], slots, key_ends, key_bytes)
+            slot = _text_slot(data, (at, length), hashes[i - block], table)
             if slots[2 * slot + 1] == 0:
                 key_end = key_ends[n_keys] + length
                 if n_keys >= most or key_end > key_bytes.size:
@@ -502,19 +477,13 @@ def _number_texts(ends, data, start, slots, n_keys, key_ends, key_bytes, codes):
 
 
 @compiled()
-def _look_ahead(ends, data, start, stop, slots, key_bytes, hashes, places):
-    """Hash some texts, and load the entries for their comparison into the cache.
+def _look_ahead(texts, start, table, hashes, places):
+    """Hash the next `_AT_ONCE` texts, and load the entries for their comparison into the cache.
 
-    Parameters
-    ----------
-    ends, data, slots, key_bytes
-        As in `_number_texts`.
-    start, stop : int
-        The range of texts.
-    hashes, places : (_AT_ONCE,) int64
-        The upper halves of the texts' hashes, and scratch space.
+    Writes the upper halves of the hashes; `places` is scratch space.
     """
-    mask, n = slots.size // 2 - 1, stop - start
+    (ends, data), (slots, _, key_bytes) = texts, table
+    mask, n = slots.size // 2 - 1, min(_AT_ONCE, ends.size - 1 - start)
     for k in range(n):
         hashes[k] = text_hash(data, ends[start + k], ends[start + k + 1]) >> 32
         places[k] = hashes[k] & mask
@@ -528,18 +497,9 @@ def _look_ahead(ends, data, start, stop, slots, key_bytes, hashes, places):
 
 
 @compiled()
-def _text_slot(data, at, length, hash_, slots, key_ends, key_bytes):
-    """Return the slot of a text, or the free slot for it.
-
-    Parameters
-    ----------
-    data, at, length
-        The text.
-    hash_ : int64
-        The upper half of its hash.
-    slots, key_ends, key_bytes
-        As in `_number_texts`.
-    """
+def _text_slot(data, place, hash_, table):
+    """Return the slot of the text at a place, or the free slot for it, given the upper half of its hash."""
+    (at, length), (slots, key_ends, key_bytes) = place, table
     slot = hash_ & (slots.size // 2 - 1)
     while slots[2 * slot + 1] != 0:
         if slots[2 * slot + 1] >> 32 == hash_:

@@ -14,10 +14,7 @@ _MOST_DIGITS = 18  # more may exceed int64
 def canonical_integers(ends: np.ndarray, data: np.ndarray) -> np.ndarray | None:
     """Return texts as integers; None if any differs from ``-?[1-9][0-9]{0,17}`` and ``0``.
 
-    Parameters
-    ----------
-    ends, data
-        As in `numbering.TextNumbers.number`.
+    They are given as to `numbering.TextNumbers.number`.
     """
     values = np.empty(ends.size - 1, np.int64)
     return values if _parse_integers(readonly_view(ends), readonly_view(data), values) else None
@@ -26,10 +23,7 @@ def canonical_integers(ends: np.ndarray, data: np.ndarray) -> np.ndarray | None:
 def leading_words(ends: np.ndarray, data: np.ndarray) -> np.ndarray:
     """Return the eight bytes of each text after the common prefix of all, ``(n,) uint64``; they sort as the texts do.
 
-    Parameters
-    ----------
-    ends, data
-        As in `canonical_integers`. Texts with equal words may sort either way.
+    Texts with equal words may sort either way.
 
     Examples
     --------

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 
 import numpy as np
+from numba.types import Tuple
 
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
@@ -30,6 +31,8 @@ _PARTS_PER_THREAD = 16
 # Most steps of one part: a fraction of a second.
 _MOST_STEPS = 100_000_000
 
+# Neighbours of the counted side, and of the other side: offsets and members of each.
+_LISTS = Tuple((LONGS, INTS, LONGS, INTS))
 # Return type of `_plan`.
 _Plan = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, int]
 
@@ -82,8 +85,7 @@ def begin_two_hop_degrees(
 def sampled_two_hop_degrees(graph: BipartiteCSR, n: int, seed: int = 0) -> np.ndarray:
     """Count the two-hop degrees of `n` random left vertices, ``(n,) int64``, by walking all their two-step paths."""
     vertices = np.random.default_rng(seed).choice(graph.n_left, n, replace=False)
-    lists = graph.left_offsets, graph.left_members, graph.right_offsets, graph.right_members
-    return _count_few(vertices.astype(np.int32), *lists)
+    return _count_few(vertices.astype(np.int32), _lists(graph))
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
@@ -93,23 +95,14 @@ def compile_steps() -> tuple[CompileStep, ...]:
 
 def _begin(plan: _Plan, graph: BipartiteCSR, pool: Executor, n_threads: int) -> Callable[[], np.ndarray]:
     order, order_hubs, asks, work, _ = plan
-    result = np.zeros(graph.n_left, np.int64)
+    lists, result = _lists(graph), np.zeros(graph.n_left, np.int64)
     # Parts with equal shares of the work.
     n_parts = max(n_threads * _PARTS_PER_THREAD, int(work[-1]) // _MOST_STEPS + 1)
     shares = np.linspace(0, work[-1], n_parts + 1)
     bounds = np.unique(np.concatenate([[0], np.searchsorted(work, shares[1:-1]), [order.size]]))
 
     def count(start: int, stop: int) -> None:
-        _count(
-            order[start:stop],
-            order_hubs[start:stop],
-            asks,
-            graph.left_offsets,
-            graph.left_members,
-            graph.right_offsets,
-            graph.right_members,
-            result,
-        )
+        _count(order[start:stop], order_hubs[start:stop], asks, lists, result)
 
     pieces = pool.map(count, bounds[:-1].tolist(), bounds[1:].tolist())
 
@@ -122,15 +115,18 @@ def _begin(plan: _Plan, graph: BipartiteCSR, pool: Executor, n_threads: int) -> 
 
 
 def _plan_of(graph: BipartiteCSR) -> _Plan:
-    order, order_hubs, asks, work, n_steps = _plan(
-        graph.left_offsets, graph.left_members, graph.right_offsets, graph.right_members
-    )
+    order, order_hubs, asks, work, n_steps = _plan(_lists(graph))
     return order, order_hubs, asks, work, int(n_steps)
 
 
+def _lists(graph: BipartiteCSR) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    return graph.left_offsets, graph.left_members, graph.right_offsets, graph.right_members
+
+
 @compiled()
-def _hub(vertex, offsets, members, other_offsets):
+def _hub(vertex, lists):
     """Return the hub of a vertex, and the number of two-step paths through its other neighbours."""
+    offsets, members, other_offsets, _ = lists
     best, most, total = -1, 0, 0
     for i in range(offsets[vertex], offsets[vertex + 1]):
         neighbour = members[i]
@@ -141,8 +137,8 @@ def _hub(vertex, offsets, members, other_offsets):
     return best, total - most
 
 
-@compiled(LONGS, INTS, LONGS, INTS, seconds=1.0)
-def _plan(offsets, members, other_offsets, other_members):
+@compiled(_LISTS, seconds=1.0)
+def _plan(lists):
     """Group the vertices with edges by their hubs, and choose each group's method.
 
     Returns
@@ -155,12 +151,13 @@ def _plan(offsets, members, other_offsets, other_members):
     work : int64
         Running sum over `order` of the steps of each vertex, at least one.
     """
+    offsets, members, other_offsets, other_members = lists
     n, n_other = offsets.size - 1, other_offsets.size - 1
     hubs, walks = np.empty(n, np.int32), np.empty(n, np.int64)
     # For each hub: the start of its group, stored one place later; and the steps of walking and of the group's lists.
     starts, walk, own = np.zeros(n_other + 1, np.int64), np.zeros(n_other, np.int64), np.zeros(n_other, np.int64)
     for vertex in range(n):
-        hubs[vertex], walks[vertex] = _hub(vertex, offsets, members, other_offsets)
+        hubs[vertex], walks[vertex] = _hub(vertex, lists)
         if hubs[vertex] >= 0:
             starts[hubs[vertex] + 1] += 1
             walk[hubs[vertex]] += walks[vertex]
@@ -190,8 +187,8 @@ def _plan(offsets, members, other_offsets, other_members):
     return order, hubs[order], asks, work, n_steps
 
 
-@compiled(INTS, INTS, FLAGS, LONGS, INTS, LONGS, INTS, LONGS, seconds=1.0)
-def _count(order, order_hubs, asks, offsets, members, other_offsets, other_members, result):
+@compiled(INTS, INTS, FLAGS, _LISTS, LONGS, seconds=1.0)
+def _count(order, order_hubs, asks, lists, result):
     """Write the two-hop degrees of the vertices of `order` into `result`.
 
     `marks` holds, for each vertex, the number of the last vertex that met it. Vertices that the hub reaches are marked
@@ -203,12 +200,8 @@ def _count(order, order_hubs, asks, offsets, members, other_offsets, other_membe
         Vertices grouped by hubs, and the hub of each.
     asks : (n_other,) bool
         For each hub, True to use `_ask` instead of `_walk`.
-    offsets, members : (n + 1,) int64 and (n_edges,) int32
-        Neighbours of the counted side.
-    other_offsets, other_members : (n_other + 1,) int64 and (n_edges,) int32
-        Neighbours of the other side.
-    result : (n,) int64
     """
+    offsets, _, other_offsets, other_members = lists
     n = offsets.size - 1
     reached = np.int32(2**31 - 1)
     marks, wanted = np.zeros(n, np.int32), np.zeros(other_offsets.size - 1, np.int32)
@@ -226,15 +219,16 @@ def _count(order, order_hubs, asks, offsets, members, other_offsets, other_membe
                 n_outside = _not_reached(marks, reached, outside)
         number, vertex = np.int32(i + 1), order[i]
         if asks[hub]:
-            met = _ask(vertex, number, wanted, outside, n_outside, offsets, members)
+            met = _ask(vertex, number, wanted, outside[:n_outside], lists)
         else:
-            met = _walk(vertex, number, hub, marks, offsets, members, other_offsets, other_members)
+            met = _walk(vertex, number, hub, marks, lists)
         # The hub reaches the vertex itself.
         result[vertex] = other_offsets[hub + 1] - other_offsets[hub] - 1 + met
 
 
-@compiled(INTS, LONGS, INTS, LONGS, INTS)
-def _count_few(vertices, offsets, members, other_offsets, other_members):
+@compiled(INTS, _LISTS)
+def _count_few(vertices, lists):
+    offsets, members, other_offsets, other_members = lists
     # One-byte numbers keep the marks in the cache.
     degrees, marks = np.zeros(vertices.size, np.int64), np.zeros(offsets.size - 1, np.uint8)
     for i in range(vertices.size):
@@ -262,20 +256,9 @@ def _not_reached(marks, reached, outside):
 
 
 @compiled()
-def _walk(vertex, number, hub, marks, offsets, members, other_offsets, other_members):
-    """Count the vertices met through neighbours other than the hub.
-
-    Parameters
-    ----------
-    vertex, number : int
-        A vertex, and its mark: its number in the order.
-    hub : int32
-        The neighbour to leave out.
-    marks : (n,) int32
-        Changed in place.
-    offsets, members, other_offsets, other_members
-        As in `_count`.
-    """
+def _walk(vertex, number, hub, marks, lists):
+    """Count the vertices met through neighbours other than the hub; mark them with the vertex's number in the order."""
+    offsets, members, other_offsets, other_members = lists
     met = 0
     for i in range(offsets[vertex], offsets[vertex + 1]):
         neighbour = members[i]
@@ -291,24 +274,16 @@ def _walk(vertex, number, hub, marks, offsets, members, other_offsets, other_mem
 
 
 @compiled()
-def _ask(vertex, number, wanted, outside, n_outside, offsets, members):
+def _ask(vertex, number, wanted, outside, lists):
     """Count the vertices outside the hub's reach that share a neighbour with a vertex.
 
-    Parameters
-    ----------
-    vertex, number : int
-        A vertex, and its mark: its number in the order.
-    wanted : (n_other,) int32
-        Scratch space: the mark of the last vertex with this neighbour.
-    outside : (n,) int32
-        Its first `n_outside` entries are the vertices that the hub does not reach.
-    offsets, members
-        As in `_count`.
+    `wanted` is scratch space: for each vertex of the other side, the number of the last one that has it as neighbour.
     """
+    offsets, members, _, _ = lists
     for i in range(offsets[vertex], offsets[vertex + 1]):
         wanted[members[i]] = number
     met = 0
-    for i in range(n_outside):
+    for i in range(outside.size):
         for k in range(offsets[outside[i]], offsets[outside[i] + 1]):
             if wanted[members[k]] == number:
                 met += 1

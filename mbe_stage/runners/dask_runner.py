@@ -15,9 +15,10 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar
 
 from mbe_stage.engines import get_engine
@@ -86,6 +87,11 @@ class _Run:
     handing_over: set[int] = field(default_factory=set)
     silent: dict[str, float] = field(default_factory=dict)
     send_seconds: float = 0.0
+
+    @property
+    def held(self) -> HeldGraph | None:
+        """The graph, if only workers have its edges."""
+        return self.graph if isinstance(self.graph, HeldGraph) else None
 
 
 class DaskRunner:
@@ -213,16 +219,17 @@ class DaskRunner:
 
     def _tasks_of(self, run: _Run, n: int) -> Generator[EmptyBlock, None, Sequence[Task]]:
         """Cut the work here, or in a worker if only workers have the graph; these may have to compile first."""
-        asked = 3 * list(run.threads) if isinstance(run.graph, HeldGraph) else []
-        for worker in (each for each in asked if each in self._threads()):
+        answers: dict[str, Any] = dict.fromkeys(run.threads, "was lost")
+        for worker in (each for each in (3 * list(answers) if run.held else ()) if each in self._threads()):
             seconds = min(_SILENT_SECONDS + run.send_seconds, max(run.limit - time.perf_counter(), _LOOK_SECONDS))
-            answer = self.asked(lease_work.tasks_of, run.job, n, workers=[worker], seconds=seconds).get(worker)
-            if isinstance(answer, list):
+            answered = self.asked(lease_work.tasks_of, run.job, n, workers=[worker], seconds=seconds)
+            if isinstance(answer := answered.get(worker, "no answer"), list):
                 return answer
+            answers[worker] = answer
             # The search may end here, at its time limit.
             yield EmptyBlock()
-        if isinstance(run.graph, HeldGraph):
-            run.graph = run.graph.read_here("no worker could cut the work")
+        if run.held is not None:
+            run.graph = run.held.read_here(f"no worker could cut the work: {answers}")
         return get_engine(run.search.problem, run.search.engine).tasks_of(run.graph, run.search.query, n)
 
     def _leased(self, run: _Run, ledger: Ledger, barrier: Barrier | None, fetching: Fetching) -> Iterator[Any]:
@@ -316,7 +323,9 @@ class DaskRunner:
         )
         run.at_work[lease.worker] = lease.number
         run.futures[lease.number] = future
-        most_seconds = self._most_seconds_to_fetch(run, lease.worker)
+        # The time for the most that all workers may hold.
+        n_bytes = 0 if lease.worker in run.proofs else run.execution.memory_budget_bytes
+        most_seconds = _FETCH_SECONDS + MOST_AT_ONCE * n_bytes / _LEAST_BYTES_A_SECOND
         future.add_done_callback(lambda done: fetching.ask(lease.number, done, most_seconds))
 
     def _taken(self, run: _Run, ledger: Ledger, number: int, fetched: Fetched) -> tuple[Lease | None, Finished | None]:
@@ -347,12 +356,6 @@ class DaskRunner:
             ledger.give_back(number)
             run.threads = {worker: n for worker, n in run.threads.items() if worker != lease.worker}
         return lease, finished
-
-    @staticmethod
-    def _most_seconds_to_fetch(run: _Run, worker: str) -> float:
-        """Most seconds that fetching results may take: the time for the most that all workers may hold."""
-        n_bytes = 0 if worker in run.proofs else run.execution.memory_budget_bytes
-        return _FETCH_SECONDS + MOST_AT_ONCE * n_bytes / _LEAST_BYTES_A_SECOND
 
     def _warn(self, worker: str, what: str) -> None:
         """Log a warning, and keep it for the publication."""
@@ -389,7 +392,10 @@ class DaskRunner:
         welcome = [worker for worker, answer in answers.items() if isinstance(answer, dict)]
         seconds = _BEGIN_SECONDS + len(pickle.dumps(run.search, protocol=5)) / _LEAST_BYTES_A_SECOND
         answers = self.asked(lease_work.begin_job, run.job, run.search, workers=welcome, seconds=seconds)
-        proofs = _proofs_of(answers)
+        for worker, answer in answers.items():
+            if isinstance(answer, BaseException):
+                log.warning("worker %s could not begin (%r): it is asked again later", worker, answer)
+        proofs = {worker: answer for worker, answer in answers.items() if not isinstance(answer, BaseException)}
         self._let_make_parts(run, proofs)
         return self._give_graph(run, list(proofs))
 
@@ -400,7 +406,7 @@ class DaskRunner:
         it get it from here.
         """
         givers, from_here = list(run.threads), list[str]()
-        if isinstance(run.graph, HeldGraph):
+        if run.held is not None:
             waiting = sorted(waiting, key=lambda worker: worker != run.graph.holder)
         having = [] if givers else self._send_graph(run, waiting[:1])
         waiting = waiting if givers else waiting[1:]
@@ -421,9 +427,9 @@ class DaskRunner:
 
     def _send_graph(self, run: _Run, workers: list[str]) -> list[str]:
         """Send the graph to some workers; return those that have it then. All but its holder need a held one read."""
-        held = run.graph if isinstance(run.graph, HeldGraph) else None
-        if held is not None and workers not in ([], [held.holder]):
-            run.graph, held = held.read_here("workers cannot take the graph from each other"), None
+        if run.held is not None and workers not in ([], [run.held.holder]):
+            run.graph = run.held.read_here("workers cannot take the graph from each other")
+        held = run.held
         graph = held.key if held is not None else pickle.dumps(run.graph, protocol=5) if workers else b""
         n_bytes = len(graph) if held is None else 8 * int(held.left_degrees.sum())
         run.send_seconds = max(run.send_seconds, seconds_for(n_bytes))
@@ -450,31 +456,24 @@ class DaskRunner:
         self, function: Callable[..., Any], *given: Any, workers: Iterable[str], seconds: float
     ) -> dict[str, Any]:
         """Answers of workers within some seconds, failed imports included. The others hang, or are gone."""
-        answers: dict[str, Any] = {}
-
-        def ask(worker: str) -> None:
-            # Listing the workers shows whether it is lost.
-            with suppress(Exception):
-                answers.update(self._client.run(function, *given, workers=[worker], on_error="return"))
-
         # Without a scheduler, Dask would log each question.
         workers = workers if self._client.status == "running" else ()
-        threads = [threading.Thread(target=ask, args=(worker,), daemon=True) for worker in workers]
-        for thread in threads:
-            thread.start()
-        until = time.perf_counter() + seconds
-        for thread in threads:
-            thread.join(max(0.0, until - time.perf_counter()))
-        return dict(answers)
+        run = partial(self._client.run, function, *given, on_error="return")
+        asking = [_asking(partial(run, workers=[worker])) for worker in workers]
+        # Listing the workers shows whether one without an answer is lost.
+        found = (each.result() for each in wait(asking, seconds).done if each.exception() is None)
+        return {worker: answer for of_one in found for worker, answer in of_one.items()}
 
     def _threads(self) -> dict[str, int]:
         """Number of threads of each worker present."""
         self._check_scheduler()
         try:
-            return dict(self._client.nthreads())
+            # A scheduler that is stopped keeps its connections, and never answers.
+            return dict(_asking(self._client.nthreads).result(_SILENT_SECONDS))
         # The last is what a client raises that notices the loss meanwhile.
         except (OSError, ValueError, RuntimeError) as error:
-            raise ClusterLost(f"the scheduler does not answer ({error}): start it again") from None
+            reason = str(error) or f"for {_SILENT_SECONDS:g} s"
+            raise ClusterLost(f"the scheduler does not answer ({reason}): start it again") from None
 
     def _check_scheduler(self) -> None:
         """Raise if the scheduler is gone: the client then loses all that the workers have."""
@@ -505,8 +504,8 @@ class DaskRunner:
                 self._end(run)
 
     def _end(self, run: _Run) -> None:
-        with suppress(OSError, TimeoutError):
-            there = sorted(set(run.threads) & set(self._client.nthreads()))
+        with suppress(OSError, TimeoutError, ClusterLost):
+            there = sorted(set(run.threads) & set(self._threads()))
             left = [run.futures[number] for number in run.at_work.values() if number in run.futures]
             if left:
                 self.asked(lease_work.stop_job, run.job, workers=there, seconds=_STOP_SECONDS)
@@ -520,6 +519,20 @@ class DaskRunner:
 def seconds_for(n_bytes: int) -> float:
     """Return how long an answer may take whose bytes go from process to process."""
     return _GREETING_SECONDS + n_bytes / _LEAST_BYTES_A_SECOND
+
+
+def _asking(question: Callable[[], Any]) -> Future[Any]:
+    """Ask in a thread, which may wait longer than this process lives."""
+    answer: Future[Any] = Future()
+
+    def ask() -> None:
+        try:
+            answer.set_result(question())
+        except Exception as error:  # noqa: BLE001 - raised where the answer is asked for
+            answer.set_exception(error)
+
+    threading.Thread(target=ask, daemon=True).start()
+    return answer
 
 
 def _check_software(answers: Mapping[str, Any]) -> None:
@@ -537,14 +550,6 @@ def _check_software(answers: Mapping[str, Any]) -> None:
                     f"worker {worker} has {package} {answer.get(package)}, and this process {version}: expected "
                     "the same, or results would differ; install one of them everywhere"
                 )
-
-
-def _proofs_of(answers: Mapping[str, Any]) -> dict[str, Any]:
-    """Answers of the workers that did begin; the others have answered with an error."""
-    for worker, answer in answers.items():
-        if isinstance(answer, BaseException):
-            log.warning("worker %s could not begin (%r): it is asked again later", worker, answer)
-    return {worker: answer for worker, answer in answers.items() if not isinstance(answer, BaseException)}
 
 
 def _blocks_of(finished: Finished, work_done: float) -> Iterator[Any]:

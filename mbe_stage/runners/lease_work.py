@@ -34,17 +34,7 @@ _PACKAGES = ("mbe-stage", "numba", "numpy", "pyarrow")
 
 @dataclass(frozen=True, slots=True)
 class JobFacts:
-    """Facts shared by all leases of a job.
-
-    Attributes
-    ----------
-    problem, engine : str
-        Their names.
-    query, detail
-        As the problem has them.
-    parts : PartMaker or None
-        Makes parts of blocks in the worker; None if blocks are returned.
-    """
+    """Facts shared by all leases of a job; `parts` makes parts of blocks in the worker, None if blocks are returned."""
 
     problem: str
     engine: str
@@ -102,13 +92,7 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class NotKept:
-    """Answer of a worker that could not keep a part: nothing of its lease is done.
-
-    Attributes
-    ----------
-    reason : str
-        Text for people.
-    """
+    """Answer of a worker that could not keep a part, with the reason for people: nothing of its lease is done."""
 
     reason: str
 
@@ -217,7 +201,13 @@ class _Pickled:
         self.blocks.append(pickle.dumps(block, protocol=5))
         self.n_found += len(block)
         self.n_held += len(self.blocks[-1])
-        _check_bytes(self.n_held, self._execution)
+        if self.n_held > self._execution.memory_budget_bytes:
+            raise MemoryBudgetExceeded(
+                f"what a worker found below roots that have to be finished together takes {self.n_held:,} bytes and "
+                f"more: expected at most its budget of {self._execution.memory_budget_bytes:,}; give it more memory, "
+                "or have one machine do the work (runner local), which hands results on as they are found",
+                needed_bytes=2 * self.n_held,
+            )
 
 
 class _Stopped(Exception):
@@ -316,16 +306,6 @@ def _known(job: str) -> _Job | None:
         if known is not None:
             _JOBS[job] = known
         return known
-
-
-def _check_bytes(n_bytes: int, execution: Execution) -> None:
-    if n_bytes > execution.memory_budget_bytes:
-        raise MemoryBudgetExceeded(
-            f"what a worker found below roots that have to be finished together takes {n_bytes:,} bytes and more: "
-            f"expected at most its budget of {execution.memory_budget_bytes:,}; give it more memory, or have one "
-            "machine do the work (runner local), which hands results on as they are found",
-            needed_bytes=2 * n_bytes,
-        )
 
 
 async def begin_job(job: str, search: JobFacts) -> Any:

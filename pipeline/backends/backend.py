@@ -126,12 +126,10 @@ class Rows:
         """Return the same rows with these columns alone."""
 
     @abstractmethod
-    def refusal(self, row: int | None, role: str, *, found: str, expected: str, remedy: str) -> InputError | HostNeeded:
-        """Return an error about one row or, with `row=None`, about a whole column."""
-
-    @abstractmethod
-    def none_left(self, *, found: str, expected: str, remedy: str) -> InputError | HostNeeded:
-        """Return an error about all rows."""
+    def refusal(
+        self, row: int | None, role: str | None, *, found: str, expected: str, remedy: str
+    ) -> InputError | HostNeeded:
+        """Return an error about one row or, without a row, about a whole column or, without a role, about all rows."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -215,6 +213,10 @@ class Backend(Protocol):
     @property
     def is_on_device(self) -> bool:
         """True if its arrays are in device memory, and engines should leave blocks there."""
+
+    @property
+    def edges(self) -> type[Edges[Any, Any]]:
+        """The class of its clean edges."""
 
     # Reading
 
@@ -301,32 +303,8 @@ class Backend(Protocol):
     def edge_fingerprint(self, left_ids: Any, right_ids: Any, left_hashes: Any, right_hashes: Any) -> str:
         """Compute `mbe_stage.bicliques.keys.edge_fingerprint`."""
 
-    def edges(
-        self,
-        ids: tuple[Any, Any],
-        keys: tuple[Any, Any],
-        hashes: tuple[Any, Any],
-        facts: InputFacts,
-        events: Events | None = None,
-    ) -> Edges[Any, Any]:
-        """Return clean edges; each pair is left and right."""
-
     def from_host(self, edges: Any) -> Edges[Any, Any]:
         """Convert edges that the host has cleaned to this backend's own."""
-
-    # Between the tasks of a flow
-
-    def save_edges(self, edges: Any, directory: Path) -> object:
-        """Save clean edges as files, in one format for every backend.
-
-        Raises
-        ------
-        PublishError
-            They cannot be written.
-        """
-
-    def load_edges(self, directory: Path) -> Edges[Any, Any]:
-        """Load the edges that `save_edges` saved."""
 
     # A run
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from operator import and_
 from typing import Any
 
@@ -57,30 +57,29 @@ def clean(rows: Rows, config: InputConfig, backend: Backend) -> Edges[Any, Any]:
     columns = {role: backend.column(rows, role, config.key_type) for role in rows.roles if not is_further(role)}
     # Drop the unconverted form of the columns that were converted.
     rows = rows.with_roles([role for role in rows.roles if is_further(role)])
-    kept = KeptRows(rows, backend)
+    kept = KeptRows(rows, columns, config, backend)
     kept.keep("null", present(rows, columns, config, backend.xp))
     if config.min_weight is not None:
-        weights = kept.of(columns["weight"].values)
-        kept.keep("weight", backend.at_least(weights, config.min_weight))
+        kept.keep("weight", backend.at_least(kept.values("weight"), config.min_weight))
     if has_window(config):
-        times, refuse = kept.of(columns["timestamp"].values), kept.refusal("timestamp")
+        times, refuse = kept.values("timestamp"), kept.refusal("timestamp")
         kept.keep("time", window_of(lambda: [times], columns["timestamp"].moments, config, refuse, backend)(times))
     if not kept.n:
         raise no_edges(rows, kept.dropped, config)
     if config.is_undirected:
-        return clean_undirected(rows, columns, kept, config, backend)
+        return clean_undirected(kept)
     numbered = {
-        role: number_keys(kept.of(column.values), config.key_type, rows.keys, kept.refusal(role), backend)
-        for role, column in columns.items()
+        role: number_keys(kept.values(role), config.key_type, rows.keys, kept.refusal(role), backend)
+        for role in columns
         if is_key(role)
     }
     of_graphs = [numbered["by"]] if "by" in numbered else []
     left_of_rows, left_keys = number_tuples([*of_graphs, numbered["left"]], kept.refusal("left"), backend)
-    right_of_rows, right_keys = _number_right(numbered, columns, kept, config, backend)
+    right_of_rows, right_keys = _number_right(numbered, kept)
     if not config.keeps_events:
         numbered.clear()
     has_buckets, of_rows = config.time_bucket is not None, (left_of_rows, right_of_rows)
-    events, unread = _events_of(rows, columns, kept, of_rows, config, backend)
+    events, unread = _events_of(kept, of_rows)
     with run_state.at_part(f"ordering {kept.n:,} edges"):
         left_ids, right_ids = backend.distinct_pairs(*of_rows, len(left_keys), len(right_keys))
     # Computed once for the edges here and the results later.
@@ -97,32 +96,25 @@ def clean(rows: Rows, config: InputConfig, backend: Backend) -> Edges[Any, Any]:
         warnings=(*rows.warnings, *unread),
         events_fingerprint=of_events,
     )
-    found: Any = backend.edges((left_ids, right_ids), (left_keys, right_keys), hashes, facts, events)
+    found: Any = backend.edges(left_ids, right_ids, left_keys, right_keys, facts, hashes, events)
     found = with_doubts(found, config, {"left": range(facts.n_left), "right": range(facts.n_right)})
     if events is None or not has_buckets:
         return found
-    later = _number_right(numbered, columns, kept, config, backend, half_later=True)
+    later = _number_right(numbered, kept, half_later=True)
     return replace(found, half_later=with_right(found, left_of_rows, later, backend))
 
 
-def _number_right(
-    numbered: dict[str, tuple[Any, Any]],
-    columns: dict[str, Column],
-    kept: KeptRows,
-    config: InputConfig,
-    backend: Backend,
-    *,
-    half_later: bool = False,
-) -> tuple[Any, Any]:
+def _number_right(numbered: dict[str, tuple[Any, Any]], kept: KeptRows, *, half_later: bool = False) -> tuple[Any, Any]:
     """Return the right vertex of each remaining row, and the right keys, with buckets shifted by half on request."""
+    config, backend = kept.config, kept.backend
     roles = key_roles("right", len(config.right_columns))
     parts = [numbered[role] for role in ("by", *roles) if role in numbered]
     if config.bucket_seconds is not None:
-        times, moments = kept.of(columns["timestamp"].values), columns["timestamp"].moments
+        times, moments = kept.values("timestamp"), kept.columns["timestamp"].moments
         parts.append(number_buckets(times, moments, *bucket_of(config, half_later), kept.refusal("timestamp"), backend))
         if not config.keeps_events:
             # Numbering tuples needs the memory of the times.
-            columns.clear()
+            kept.columns.clear()
             del times
             pa.default_memory_pool().release_unused()
     return number_tuples(parts, kept.refusal(roles[0]), backend)
@@ -150,7 +142,7 @@ def with_right(edges: Any, left_of_rows: Any, right: tuple[Any, Any], backend: B
     fingerprint = backend.edge_fingerprint(left_ids, right_ids, *hashes)
     facts = of_later(edges.facts, len(left_of_rows), len(right_keys), int(left_ids.size), fingerprint)
     events = None if edges.events is None else replace(edges.events, right=backend.on_host(right_of_rows))
-    return backend.edges((left_ids, right_ids), (edges.left_keys, right_keys), hashes, facts, events)
+    return backend.edges(left_ids, right_ids, edges.left_keys, right_keys, facts, hashes, events)
 
 
 def of_later(facts: InputFacts, n_rows: int, n_right: int, n_edges: int, fingerprint: str) -> InputFacts:
@@ -201,8 +193,9 @@ def _first_null(rows: Rows, masks: dict[str, Any]) -> InputError | HostNeeded:
 
 def no_edges(rows: Rows, dropped: Mapping[str, int], config: InputConfig) -> InputError | HostNeeded:
     """Return the error if no rows remain; `dropped` has their number by rule."""
+    refused = partial(rows.refusal, None, None)
     if not rows.n_rows:
-        return rows.none_left(found="no edges: both sides are empty", expected="at least one", remedy="check the input")
+        return refused(found="no edges: both sides are empty", expected="at least one", remedy="check the input")
     bounds = {
         "null": f"{setting('input.nulls')} is drop",
         "weight": f"{setting('input.min_weight')} is {config.min_weight}",
@@ -210,38 +203,25 @@ def no_edges(rows: Rows, dropped: Mapping[str, int], config: InputConfig) -> Inp
         f"{setting('input.time_until')} {config.time_until!r}",
     }
     causes = ", ".join(f"{count} by {rule} ({bounds[rule]})" for rule, count in dropped.items() if count)
-    return rows.none_left(
+    return refused(
         found=f"all {rows.n_rows} rows were dropped: {causes}",
         expected="at least one edge",
         remedy="relax that filter, or check the columns it reads",
     )
 
 
-def _events_of(
-    rows: Rows,
-    columns: Mapping[str, Column],
-    kept: KeptRows,
-    ids: tuple[Any, Any],
-    config: InputConfig,
-    backend: Backend,
-) -> tuple[Events | None, tuple[str, ...]]:
+def _events_of(kept: KeptRows, ids: tuple[Any, Any]) -> tuple[Events | None, tuple[str, ...]]:
     """Return the weights, times and further columns of the remaining rows; and a warning for each unusable column.
 
-    The former are None if no output needs them.
-
-    Parameters
-    ----------
-    columns : mapping of str to Column
-        Columns by role, over all rows.
-    ids : pair of (n,) int32
-        The ends of the remaining rows.
+    The former are None if no output needs them. `ids` are the ends of the remaining rows.
     """
+    rows, columns, config, backend = kept.rows, kept.columns, kept.config, kept.backend
     weights = times = None
     warnings: tuple[str, ...] = ()
     if config.keeps_events and "weight" in columns:
-        weights = finite_weights(*_still_in(columns["weight"], kept, backend))
+        weights = finite_weights(*_still_in("weight", kept))
     if config.keeps_events and "timestamp" in columns:
-        column, has_buckets = _still_in(columns["timestamp"], kept, backend), config.time_bucket is not None
+        column, has_buckets = _still_in("timestamp", kept), config.time_bucket is not None
         as_moments, warnings = moments_from(lambda: [column], columns["timestamp"].moments, has_buckets)
         times = None if as_moments is None else as_moments(*column)
     further = [(role, kept.on_host(backend.further(rows, role))) for role in rows.roles if is_further(role)]
@@ -279,12 +259,12 @@ def moments_from(parts: Parts, are_moments: bool, are_seconds: bool) -> tuple[_A
     )
 
 
-def _still_in(column: Column, kept: KeptRows, backend: Backend) -> tuple[np.ndarray, np.ndarray]:
+def _still_in(role: str, kept: KeptRows) -> tuple[np.ndarray, np.ndarray]:
     """Return the values of the remaining rows, 0 if missing; and a mask of the rows with a value."""
-    values = backend.on_host(kept.of(column.values))
-    if column.present is None:
+    values, present = kept.backend.on_host(kept.values(role)), kept.columns[role].present
+    if present is None:
         return values, np.ones(values.size, np.bool_)
-    is_there = backend.on_host(kept.of(column.present))
+    is_there = kept.backend.on_host(kept.of(present))
     return np.where(is_there, values, values.dtype.type(0)), is_there
 
 

@@ -65,14 +65,8 @@ def clean_within(
 ) -> EdgeData:
     """Clean rows as `pipeline.clean.cleaning.clean` does; drop edges that no result can contain if not all fit.
 
-    Keys, facts and degrees cover all edges. Weights and times of the rows are views of files.
-
-    Parameters
-    ----------
-    spools : Spools
-        The spools that hold the columns of each file.
-    least : (int, int)
-        Minimum left and right vertices of a result.
+    Keys, facts and degrees cover all edges. Weights and times of the rows are views of files. `spools` has the columns
+    of each file, and a result at least `least` left and right vertices.
 
     Raises
     ------
@@ -418,15 +412,7 @@ def _renumber(spooled: Spooled, new: np.ndarray) -> None:
 
 
 class _Core:
-    """Edges on disk that a result may contain.
-
-    Attributes
-    ----------
-    degrees : pair of (n,) int64
-        Degrees of the vertices, counting all edges.
-    fingerprint : Fingerprint
-        Fingerprint of all edges.
-    """
+    """Edges on disk that a result may contain; `degrees` of the vertices, and `fingerprint`, are those of all edges."""
 
     def __init__(self, sizes: tuple[int, int], least: tuple[int, int]) -> None:
         self.degrees = np.zeros(sizes[0], np.int64), np.zeros(sizes[1], np.int64)

@@ -12,8 +12,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from mbe_stage.pipeline.backends.backend import Backend, HostNeeded, KeyOrigin, KeyType, Refusal, Rows
+from mbe_stage.pipeline.backends.backend import Backend, Column, HostNeeded, KeyOrigin, KeyType, Refusal, Rows
 from mbe_stage.pipeline.clean.facts import InputFacts
+from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.errors import InputError
 
 log = logging.getLogger(__name__)
@@ -136,15 +137,17 @@ class KeptRows:
 
     Attributes
     ----------
+    rows, columns, config, backend
+        All rows, their columns by role in the form of `Column`, and how to clean them.
     n : int
     dropped : dict of str to int
         Number of rows that each rule removed: ``null``, ``weight``, ``time``.
     """
 
-    def __init__(self, rows: Rows, backend: Backend) -> None:
+    def __init__(self, rows: Rows, columns: dict[str, Column], config: InputConfig, backend: Backend) -> None:
+        self.rows, self.columns, self.config, self.backend = rows, columns, config, backend
         self.n = rows.n_rows
         self.dropped = dict.fromkeys(("null", "weight", "time"), 0)
-        self._rows, self._backend = rows, backend
         self._positions: Any = None
 
     def keep(self, rule: str, passing: Any) -> None:
@@ -152,9 +155,9 @@ class KeptRows:
 
         Rows for isolated vertices have no weight and no time: they pass.
         """
-        xp = self._backend.xp
+        xp = self.backend.xp
         if passing is not None and rule in _OF_EDGES:
-            passing = with_lone(passing, self._rows.n_lone, xp)
+            passing = with_lone(passing, self.rows.n_lone, xp)
         n_passing = self.n if passing is None else int(xp.count_nonzero(passing))
         self.dropped[rule] = self.n - n_passing
         if n_passing < self.n:
@@ -164,15 +167,19 @@ class KeptRows:
     @property
     def positions(self) -> Any:
         """The places of the remaining rows in the input, from 0; ``(n,) int64``."""
-        return self._backend.xp.arange(self.n) if self._positions is None else self._positions
+        return self.backend.xp.arange(self.n) if self._positions is None else self._positions
 
     def of(self, values: Any) -> Any:
         """Return the values of a column or an array in the remaining rows."""
-        return values if self._positions is None else self._backend.taken(values, self._positions)
+        return values if self._positions is None else self.backend.taken(values, self._positions)
+
+    def values(self, role: str) -> Any:
+        """Return the values of the column of a role in the remaining rows."""
+        return self.of(self.columns[role].values)
 
     def on_host(self, values: Any) -> Any:
         """Return the values of an Arrow array in the remaining rows."""
-        return values if self._positions is None else values.take(pa.array(self._backend.on_host(self._positions)))
+        return values if self._positions is None else values.take(pa.array(self.backend.on_host(self._positions)))
 
     def refusal(self, role: str) -> Refusal:
         """Return a function that makes errors about a column, with the row's place in the input."""
@@ -180,7 +187,7 @@ class KeptRows:
         def refuse(row: int | None, *, found: str, expected: str, remedy: str) -> InputError | HostNeeded:
             if row is not None and self._positions is not None:
                 row = int(self._positions[row])
-            return self._rows.refusal(row, role, found=found, expected=expected, remedy=remedy)
+            return self.rows.refusal(row, role, found=found, expected=expected, remedy=remedy)
 
         return refuse
 

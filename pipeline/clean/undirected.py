@@ -6,30 +6,19 @@ smaller id on the left. Each isolated vertex occurs as a pair with itself, so ev
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-from mbe_stage.pipeline.backends.backend import Backend, Column, Edges, HostNeeded, Rows
+from mbe_stage.pipeline.backends.backend import Backend, Edges, HostNeeded
 from mbe_stage.pipeline.clean.doubts import with_doubts
 from mbe_stage.pipeline.clean.facts import UndirectedFacts
 from mbe_stage.pipeline.clean.keys import KeptRows, facts_of_rows, number_keys
-from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.errors import InputError
 
 
-def clean_undirected(
-    rows: Rows, columns: Mapping[str, Column], kept: KeptRows, config: InputConfig, backend: Backend
-) -> Edges[Any, Any]:
-    """Clean the edges of an undirected graph.
-
-    Parameters
-    ----------
-    columns : mapping of str to Column
-        Columns by role, over all rows.
-    kept : KeptRows
-        The rows that passed the filters.
-    """
-    sources, targets, keys = _numbered(rows, columns, kept, config, backend)
+def clean_undirected(kept: KeptRows) -> Edges[Any, Any]:
+    """Clean the edges of an undirected graph, from the rows that passed the filters."""
+    rows, backend = kept.rows, kept.backend
+    sources, targets, keys = _numbered(kept)
     n_vertices, n_rows = len(keys), int(sources.size)
     of_columns = {side: _distinct(ids, n_vertices, backend) for side, ids in (("left", sources), ("right", targets))}
     is_edge = sources != targets
@@ -60,14 +49,12 @@ def clean_undirected(
             lone_vertices=int(alone.size),
         ),
     )
-    return with_doubts(backend.edges(ends, (keys, keys), hashes, facts), config, of_columns)
+    return with_doubts(backend.edges(*ends, keys, keys, facts, hashes), kept.config, of_columns)
 
 
-def _numbered(
-    rows: Rows, columns: Mapping[str, Column], kept: KeptRows, config: InputConfig, backend: Backend
-) -> tuple[Any, Any, Any]:
+def _numbered(kept: KeptRows) -> tuple[Any, Any, Any]:
     """Return both ends of each remaining row, and the keys they index."""
-    both = backend.joined(*(kept.of(columns[side].values) for side in ("left", "right")))
+    both = kept.backend.joined(*map(kept.values, ("left", "right")))
     of_sides = kept.refusal("left"), kept.refusal("right")
 
     def refuse(row: int | None, *, found: str, expected: str, remedy: str) -> InputError | HostNeeded:
@@ -75,7 +62,7 @@ def _numbered(
         place = row - kept.n if row is not None and is_right else row
         return of_sides[is_right](place, found=found, expected=expected, remedy=remedy)
 
-    ids, keys = number_keys(both, config.key_type, rows.keys, refuse, backend)
+    ids, keys = number_keys(both, kept.config.key_type, kept.rows.keys, refuse, kept.backend)
     return ids[: kept.n], ids[kept.n :], keys
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from mbe_stage.pipeline import run_state
 from mbe_stage.pipeline.backends.arrow.backend import ARROW
-from mbe_stage.pipeline.backends.arrow.spooled import Spools, is_on_disk, too_much
+from mbe_stage.pipeline.backends.arrow.spooled import Spools, too_much
 from mbe_stage.pipeline.clean.cleaning import clean
 from mbe_stage.pipeline.clean.core import clean_within
 from mbe_stage.pipeline.config.model import Config, InputConfig
@@ -72,5 +72,6 @@ def _is_spooled(rows: RawEdges, role: str, spools: Spools) -> bool:
     column = rows.table.column(role)
     encoders = spools.encoders.get(role)
     if encoders is None:
-        return is_on_disk(column)
+        # Unchanged views of files are read-only.
+        return not any(buffer.is_mutable for chunk in column.chunks for buffer in chunk.buffers() if buffer is not None)
     return pa.types.is_dictionary(column.type) and sum(encoder.rows.n for encoder in encoders) == rows.n_rows

@@ -354,11 +354,11 @@ class Steps:
 
     def save_edges(self, edges: Any, directory: Path) -> None:
         """Save the edges as files between the steps of a flow."""
-        self.backend.save_edges(edges, directory)
+        save_edges(edges.to_host(), directory)
 
     def load_edges(self, directory: Path) -> Any:
         """Load the edges that `save_edges` saved."""
-        return self.backend.load_edges(directory)
+        return self.backend.from_host(load_edges(directory))
 
     def peak_device_memory_bytes(self) -> int | None:
         """Return the most device memory allocated at once so far; None if it is not tracked."""

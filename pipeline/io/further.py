@@ -29,23 +29,10 @@ _ISO = re.compile(r"[12]\d{3}-[01]\d-[0-3]\d([T ]\d\d:\d\d.*)?")
 def further_columns(
     names: Sequence[str], sample: Callable[[int], Iterable[Any]], taken: Iterable[int], *, has_time: bool
 ) -> dict[str, int]:
-    """Choose further columns to read, by a first look.
+    """Choose further columns to read, by a first look; return their positions by role, such as ``attribute rating``.
 
-    Parameters
-    ----------
-    names : sequence of str
-        Names of all columns.
-    sample : callable
-        Takes a position; returns some values of the column.
-    taken : iterable of int
-        Positions of the columns for keys and times.
-    has_time : bool
-        The times are known already.
-
-    Returns
-    -------
-    dict of str to int
-        Positions by role, such as ``attribute rating``.
+    `sample` takes a position, and returns some values of the column. Columns for keys and times are `taken`; with
+    `has_time` the times are known already.
     """
     used, found, n_attributes = set(taken), dict[str, int](), 0
     for position, name in enumerate(names):

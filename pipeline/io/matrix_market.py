@@ -54,7 +54,7 @@ def read(path: Path, config: InputConfig) -> RawEdges:
         raise _unreadable(path, content, cause)
     stands_for_two = text.partition(b"\n")[0].split()[-1].lower() != b"general"
     one_of_two = stands_for_two and config.is_undirected
-    return matrix_edges(matrix, str(path), "matrix_market", config, first=1, one_of_two=one_of_two)
+    return matrix_edges(matrix, str(path), "matrix_market", config, one_of_two=one_of_two)
 
 
 def _odd_line(text: bytes, *, most_exponent: int) -> int | None:

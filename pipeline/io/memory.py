@@ -132,7 +132,7 @@ def read_object(source: Any, config: InputConfig) -> RawEdges:
     if isinstance(source, pa.RecordBatch):
         return _table(pa.Table.from_batches([source]), "pyarrow", config)
     if scipy.sparse.issparse(source):
-        return matrix_edges(source, "memory:scipy", "memory", config, first=0)
+        return matrix_edges(source, "memory:scipy", "memory", config)
     if ("networkx" in modules and hasattr(source, "nodes")) or ("igraph" in modules and hasattr(source, "vs")):
         from mbe_stage.pipeline.io.graph_objects import read_graph
 
@@ -147,7 +147,7 @@ def read_object(source: Any, config: InputConfig) -> RawEdges:
         return _table(source.to_arrow(preserve_index=False), "cudf", config)
     if isinstance(source, np.ndarray) and source.ndim == 2:
         if config.format == "biadjacency":
-            return matrix_edges(source, "memory:numpy", "memory", config.model_copy(update={"left": 0}), first=0)
+            return matrix_edges(source, "memory:numpy", "memory", config.model_copy(update={"left": 0}))
         sample = source[:MATRIX_SAMPLE].T.astype(str).tolist()
         if not config.names_columns and (source.dtype == bool or is_matrix(sample, has_names=False)):
             raise refuse_matrix("memory:numpy", f"an array of 0s and other values of shape {source.shape}")
@@ -174,7 +174,7 @@ def _table(table: pa.Table, kind: str, config: InputConfig, rows: pa.Array | Non
         names, columns = table.column_names, table.columns
         if rows is not None:
             names, columns = ["", *names], [rows, *columns]
-        return matrix_of_table(names, columns, config, source, first=0, has_names=True, format_name="memory")
+        return matrix_of_table(names, columns, config, source, has_names=True, in_memory=True)
     if is_frame:
         refuse_matrix_table(table, source, config, rows)
     chosen = choose_columns(

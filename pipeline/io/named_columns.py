@@ -13,21 +13,9 @@ from mbe_stage.pipeline.io.raw import RawEdges
 
 
 def read_named_columns(given: str, required: Sequence[str], optional: Sequence[str], setting_name: str) -> RawEdges:
-    """Read columns by name.
+    """Read columns of a file, compressed or not, or of a directory of Parquet files, by their names.
 
-    Parameters
-    ----------
-    given : str
-        The path: a file, compressed or not, or a directory of Parquet files.
-    required, optional : sequence of str
-        Names of columns; missing optional columns are left out.
-    setting_name : str
-        The setting that holds the path, for messages.
-
-    Returns
-    -------
-    RawEdges
-        `table` has the columns by these names; CSV columns are text.
+    Missing optional columns are left out. CSV columns are text. `setting_name` holds the path, for messages.
     """
 
     def choose(available: Sequence[str], source: str) -> dict[str, int]:

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import io
-import tokenize
 import zipfile
-import zlib
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -27,25 +25,6 @@ from mbe_stage.pipeline.io.compression import read_all
 from mbe_stage.pipeline.io.raw import Place, RawEdges, as_array, choose_columns, columns_meant
 from mbe_stage.pipeline.io.sparse import matrix_edges
 
-# Errors of NumPy, SciPy and zipfile for archives that are damaged, encrypted, or not archives.
-_DAMAGED = (
-    OSError,
-    EOFError,
-    KeyError,
-    ValueError,
-    TypeError,
-    IndexError,
-    AttributeError,
-    OverflowError,
-    MemoryError,
-    NotImplementedError,
-    RuntimeError,
-    SyntaxError,
-    tokenize.TokenError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
-
 
 def read(path: Path, config: InputConfig) -> RawEdges:
     """Read an `.npz` archive."""
@@ -56,13 +35,13 @@ def read(path: Path, config: InputConfig) -> RawEdges:
     try:
         with np.load(opened(), allow_pickle=False) as archive:
             if "format" in archive.files and "shape" in archive.files:
-                return matrix_edges(scipy.sparse.load_npz(opened()), str(path), "npz", config, first=0)
+                return matrix_edges(scipy.sparse.load_npz(opened()), str(path), "npz", config)
             with zipfile.ZipFile(opened()) as members:
                 arrays = _shapes(members)
             return _pair(path, arrays, archive, config)
     except InputError:
         raise
-    except _DAMAGED as error:
+    except Exception as error:  # noqa: BLE001 - NumPy, SciPy and zipfile raise nearly any for a damaged archive
         raise _damaged(path, " ".join(str(error).split()) or type(error).__name__) from None
 
 

@@ -85,9 +85,7 @@ class ParquetPlan:
 
     def footers(self) -> list[pq.FileMetaData]:
         """The footer of each file, read again."""
-        if self.content is not None:
-            return [pq.read_metadata(pa.BufferReader(self.content))]
-        return [pq.read_metadata(path) for path in self.files]
+        return [pq.read_metadata(_opened(path, self.content)) for path in self.files]
 
     def place(self, row: int) -> Place:
         """Return the place of a row."""
@@ -148,7 +146,7 @@ def plan_reading(path: Path, config: InputConfig, choose: Choose | None = None) 
 
 def _first_rows(plan: ParquetPlan) -> pa.Table:
     try:
-        file = pq.ParquetFile(plan.files[0] if plan.content is None else pa.BufferReader(plan.content))
+        file = pq.ParquetFile(_opened(plan.files[0], plan.content))
         batches = [next(file.iter_batches(batch_size=FIRST_ROWS))] if file.metadata.num_rows else []
         return pa.Table.from_batches(batches, file.schema_arrow)
     except (pa.ArrowException, OSError) as error:
@@ -177,16 +175,14 @@ def unreadable(path: Path, error: Exception) -> InputError:
 
 
 def _of_edges(path: Path, config: InputConfig, available: Sequence[str], source: str) -> dict[str, int]:
-    if not config.tries_keys or len(set(available)) < len(available):
-        return with_all_columns(choose_columns(available, config, source), available, config)
-    file = next(iter(data_files(path)), None) if path.is_dir() else path
-    content = None if file is None or path.is_dir() else read_all(path)
-    first = None if file is None else _first_rows(ParquetPlan(path, content, [file], pa.schema([]), 0, {}))
+    first = pa.table({})
+    if config.tries_keys and len(set(available)) == len(available):
+        files, content = (data_files(path), None) if path.is_dir() else ([path], read_all(path))
+        first = _first_rows(ParquetPlan(path, content, files, pa.schema([]), 0, {}))
 
     def look(position: int) -> list[Any]:
-        if first is None or available[position] not in first.column_names:
-            return []
-        return values_of(first.column(available[position]))
+        name = available[position]
+        return values_of(first.column(name)) if name in first.column_names else []
 
     return with_all_columns(choose_columns(available, config, source, look), available, config)
 
@@ -304,7 +300,13 @@ def _footer(path: Path, content: pa.Buffer | None = None) -> tuple[pa.Schema, in
     except (pa.ArrowException, OSError) as error:
         lack_of_memory.pass_on(error)
         if isinstance(error, pa.ArrowNotImplementedError) and "64 bits" in str(error):
-            raise _too_wide(path) from None
+            raise InputError.at(
+                path,
+                found="128-bit integers, which pyarrow cannot read",
+                expected="integers of at most 64 bits, decimals or text",
+                remedy=f"write them as text: polars.read_parquet({str(path)!r}).with_columns(polars.col(polars.Int128, "
+                "polars.UInt128).cast(polars.String)).write_parquet('edges.parquet')",
+            ) from None
         raise unreadable(path, error) from None
 
 
@@ -319,16 +321,6 @@ def _common_type(files: list[Path], name: str, kinds: list[pa.DataType]) -> pa.D
             except pa.ArrowException as error:
                 raise unreadable(path, error) from None
     return common
-
-
-def _too_wide(path: Path) -> InputError:
-    return InputError.at(
-        path,
-        found="128-bit integers, which pyarrow cannot read",
-        expected="integers of at most 64 bits, decimals or text",
-        remedy=f"write them as text: polars.read_parquet({str(path)!r}).with_columns(polars.col(polars.Int128, "
-        "polars.UInt128).cast(polars.String)).write_parquet('edges.parquet')",
-    )
 
 
 def _refuse_missing(files: list[Path], columns: list[list[str]], name: str) -> None:

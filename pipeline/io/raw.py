@@ -77,18 +77,16 @@ class RawEdges(Rows):
         """Return the same rows with another column."""
         return replace(self, table=self.table.set_column(self.roles.index(role), role, values))
 
-    def refusal(self, row: int | None, role: str, *, found: str, expected: str, remedy: str) -> InputError:
+    def refusal(self, row: int | None, role: str | None, *, found: str, expected: str, remedy: str) -> InputError:
         place = Place(self.source) if row is None else self.locate(row)
         if place.text is not None:
             found += f" in the line {shortened(place.text)}"
-        return InputError.at(place.where, column=self.names[role], found=found, expected=expected, remedy=remedy)
+        column = None if role is None else self.names[role]
+        return InputError.at(place.where, column=column, found=found, expected=expected, remedy=remedy)
 
     def refusal_of(self, role: str) -> Refusal:
         """Return a function that makes errors about a column."""
         return partial(self.refusal, role=role)
-
-    def none_left(self, *, found: str, expected: str, remedy: str) -> InputError:
-        return InputError.at(self.source, found=found, expected=expected, remedy=remedy)
 
 
 def choose_columns(
@@ -158,11 +156,16 @@ def as_array(
         raise InputError.at(source, column=column, found=found, expected=expected, remedy=remedy, **settings) from None
 
 
+def is_simple(kind: pa.DataType) -> bool:
+    """Return whether values of this type, maybe in dictionaries, are integers, floats, text, moments or dates."""
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    tests = ("is_integer", "is_float32", "is_float64", "is_string", "is_large_string", "is_timestamp", "is_date32")
+    return any(getattr(pa.types, name)(kind) for name in tests)
+
+
 def values_of(column: pa.ChunkedArray) -> list[Any]:
     """Return the values of a column whose type an attribute or a time may have; none of another type."""
-    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    tests = ("is_integer", "is_float32", "is_float64", "is_string", "is_large_string", "is_timestamp", "is_date32")
-    return column.to_pylist() if any(getattr(pa.types, name)(kind) for name in tests) else []
+    return column.to_pylist() if is_simple(column.type) else []
 
 
 def shortened(value: object) -> str:

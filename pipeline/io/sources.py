@@ -92,8 +92,7 @@ def at_hand(path: Any, source: object | None = None) -> Iterator[tuple[Any, Call
             elif is_address(meant):
                 from mbe_stage.pipeline.stores.inputs import fetched_input
 
-                copy, local = stack.enter_context(fetched_input(str(meant)))
-                name = local.named(copy)
+                copy, name = stack.enter_context(fetched_input(str(meant)))
             else:
                 return meant
             copies[str(copy)] = name

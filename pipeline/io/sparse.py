@@ -14,20 +14,21 @@ from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.io.raw import Place, RawEdges, choose_columns, columns_meant, refuse_several, refuse_two_sets
 
 _NAMES = ["row", "column", "weight"]
+# The key of the first row and column, if it is not 0.
+_FIRST = {"matrix_market": 1}
 
 
 def matrix_edges(
-    matrix: Any, source: str, format_name: str, config: InputConfig, *, first: int, one_of_two: bool = False
+    matrix: Any, source: str, format_name: str, config: InputConfig, *, one_of_two: bool = False
 ) -> RawEdges:
     """Read a matrix: rows are left, columns right, values weights; stored zeros are not edges.
 
     Parameters
     ----------
-    first : int
-        The key of the first row and column.
     one_of_two : bool
         Read only the entries on and below the diagonal, as in symmetric storage.
     """
+    first = _FIRST.get(format_name, 0)
     refuse_several(config, source, "a matrix, whose entries have one row and one column")
     chosen = choose_columns(_NAMES, config, source)
     if matrix.ndim != 2 or 0 in matrix.shape:

@@ -70,11 +70,12 @@ def translated(place: object) -> Iterator[None]:
 
 
 @contextmanager
-def as_input_errors(expected: str = "an object or a prefix of edges") -> Iterator[None]:
+def as_input_errors() -> Iterator[None]:
     """Turn the failure of a store into an `InputError`."""
     try:
         yield
     except StoreFailure as failure:
+        expected = "an object or a prefix of edges"
         raise InputError.at(failure.place, found=failure.reason, expected=expected, remedy=failure.remedy) from failure
 
 

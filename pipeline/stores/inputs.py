@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from mbe_stage.errors import StageError
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.io.compression import plain_name
 from mbe_stage.pipeline.io.parquet import SUFFIXES
@@ -23,17 +22,10 @@ log = logging.getLogger(__name__)
 
 
 @contextmanager
-def fetched_input(place: str) -> Iterator[tuple[Path, LocalCopies]]:
+def fetched_input(place: str) -> Iterator[tuple[Path, str]]:
     """Copy an object, or the data files below a prefix, into a temporary directory while the context lasts.
 
-    Errors within the context name the address.
-
-    Yields
-    ------
-    Path
-        Path of the copy.
-    LocalCopies
-        Replaces the path by the address in texts.
+    Yields the path of the copy, and its name for messages: the address.
 
     Raises
     ------
@@ -62,11 +54,7 @@ def fetched_input(place: str) -> Iterator[tuple[Path, LocalCopies]]:
                 expected=f"space for {bytes_text(n_bytes) if n_bytes else 'it'} there",
                 remedy="free some space, or set TMPDIR to a larger disk",
             ) from error
-        try:
-            yield target, copies
-        except StageError as error:
-            copies.naming(error)
-            raise
+        yield target, copies.named(target)
 
 
 def something_is_at(place: str) -> bool:

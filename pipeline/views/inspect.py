@@ -21,7 +21,7 @@ from mbe_stage.graphs.undirected import UndirectedCSR
 from mbe_stage.pipeline import run_state
 from mbe_stage.pipeline.backends.arrow.block_writer import writers_bytes
 from mbe_stage.pipeline.backends.arrow.edges import EdgeData
-from mbe_stage.pipeline.backends.arrow.graph_facts import two_hop_beside
+from mbe_stage.pipeline.backends.arrow.graph_facts import graph_facts_beside
 from mbe_stage.pipeline.clean.facts import QUICK_TWO_HOP_EDGES, QUICK_TWO_HOP_STEPS, InputFacts
 from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.execution.forecast import CoreSize, Prospect, Trying, core_sizes
@@ -258,9 +258,9 @@ def _two_sides(graph: BipartiteCSR, config: Config) -> tuple[float, SideFacts, S
     counts = np.bincount(graph.left_degrees), np.bincount(graph.right_degrees)
     sides = _side(*counts), _side(*counts[::-1])
     if graph.n_edges <= QUICK_TWO_HOP_EDGES or min(_n_sampled(side, most_steps) for side in sides) < _FEWEST_SAMPLED:
-        with two_hop_beside(graph, most_steps, config.execution.to_execution()) as counted:
-            left, right = counted()
-            sides = _with_all(sides[0], left), _with_all(sides[1], right)
+        with graph_facts_beside(graph, most_steps, config.execution.to_execution()) as counted:
+            facts = counted()
+            sides = _with_all(sides[0], facts.left_two_hop), _with_all(sides[1], facts.right_two_hop)
     return (
         graph.n_edges / max(1, graph.n_left * graph.n_right),
         _with_sample(sides[0], graph, most_steps),

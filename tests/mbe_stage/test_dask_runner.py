@@ -389,7 +389,8 @@ def test_who_cuts_the_work_on_a_held_graph(silent: str, order: str, monkeypatch:
     assert told == list(order)
     if silent == "ab":
         assert end.value.value == get_engine("bicliques", "cpu").tasks_of(graph, BicliqueQuery(), 4)
-        assert reasons == ["no worker could cut the work"]
+        why = "{'a': 'no answer', 'c': 'was lost', 'b': 'no answer'}"
+        assert reasons == [f"no worker could cut the work: {why}"]
         assert run.graph is graph
     else:
         assert end.value.value == ["a task"]
@@ -535,6 +536,15 @@ def test_a_cluster_without_workers_is_not_waited_for_forever(monkeypatch: pytest
         pytest.raises(ClusterLost, match="has had no worker"),
     ):
         enumerate_into(CountSink(), random_graph(5, 5, 0.5), None, Execution(runner=DaskRunner(client)), "cpu")
+
+
+def test_a_scheduler_that_is_stopped_is_not_waited_for_forever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dask_runner, "_SILENT_SECONDS", 0.1)
+    stopped = SimpleNamespace(status="running", nthreads=threading.Event().wait)
+    with pytest.raises(ClusterLost, match=r"the scheduler does not answer \(for 0.1 s\): start it again"):
+        DaskRunner(stopped).awaited_workers()
+    run = replace(a_run(None), threads={"a": 1})
+    DaskRunner(stopped)._end(run)
 
 
 def test_the_scheduler_is_lost() -> None:

@@ -148,3 +148,9 @@ def test_units_there_and_back() -> None:
         assert in_unit(moment_in(number(moment), unit), unit) == number(moment)
         assert in_unit(moment, unit) == number(moment) + (moment_in(number(moment), unit) < moment)
     assert [unit_of_one(odd) for odd in (float("nan"), float("inf"), 0, -5, 2**70, 20240231, 1e300)] == [None] * 7
+
+
+def test_a_bound_that_is_no_number_lets_no_row_pass() -> None:
+    rows = pa.table({"left": [1, 2], "right": [1, 1], "time": [1.7e9, 1.8e9]})
+    with pytest.raises(InputError, match="all 2 rows were dropped: 2 by time"):
+        ingest(InputConfig(timestamp="time", time_until="nan"), rows)

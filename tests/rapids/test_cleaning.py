@@ -14,6 +14,7 @@ import pytest
 from mbe_stage.pipeline.backends.backend import HostNeeded
 from mbe_stage.pipeline.clean.cleaning import clean
 from mbe_stage.pipeline.config.model import InputConfig
+from mbe_stage.pipeline.execution.edge_files import load_edges, save_edges
 from mbe_stage.pipeline.execution.ingest import ingest
 from tests.pipeline.test_time_units import UNITS, column
 from tests.rapids.agreement import assert_agree, outcome
@@ -214,8 +215,8 @@ def test_edges_passed_between_tasks(backend: Any, tmp_path: Path) -> None:
     source = table(left=["b", "a", "b"], right=[3, 3, 1], weight=[1.0, None, 2.0])
     edges = edges_of(backend, InputConfig(left="left", right="right", weight="weight").keeping_events(), source)
     assert edges.events.weights[2] == 2.0
-    backend.save_edges(edges, tmp_path / "scratch")
-    again = backend.load_edges(tmp_path / "scratch")
+    save_edges(edges.to_host(), tmp_path / "scratch")
+    again = backend.from_host(load_edges(tmp_path / "scratch"))
     assert again.facts == edges.facts
     assert [hashes.tolist() for hashes in again.key_hashes()] == [hashes.tolist() for hashes in edges.key_hashes()]
     assert outcome(lambda *_: again, InputConfig()) == outcome(lambda *_: edges, InputConfig())

@@ -23,6 +23,7 @@ import cudf
 from mbe_stage.pipeline.backends.cudf.backend import CudfBackend
 from mbe_stage.pipeline.config.model import InputConfig, QueryConfig
 from mbe_stage.pipeline.errors import InputError
+from mbe_stage.pipeline.execution.edge_files import load_edges, save_edges
 from mbe_stage.pipeline.execution.ingest import ingest as host_ingest
 from mbe_stage.pipeline.problems.query import to_query
 from mbe_stage.pipeline.rapids.ingest import ingest
@@ -488,8 +489,8 @@ def test_real_graphs(data_dir: Path, tmp_path: Path, name: str) -> None:
 def test_edges_passed_between_steps(tmp_path: Path, keys: list[object]) -> None:
     edges = ingest(InputConfig(), (keys, [1, 2, 1]))
     backend = CudfBackend()
-    backend.save_edges(edges, tmp_path / "scratch")
-    again = backend.load_edges(tmp_path / "scratch")
+    save_edges(edges.to_host(), tmp_path / "scratch")
+    again = backend.from_host(load_edges(tmp_path / "scratch"))
     assert described(again.to_host()) == described(edges.to_host())
     assert again.facts == edges.facts
     assert again.left_ids.dtype == again.right_ids.dtype == np.int32

@@ -23,10 +23,7 @@ from mbe_stage.pipeline.backends.arrow.graph_facts import graph_facts_beside
 from mbe_stage.pipeline.backends.arrow.plain import as_plain
 from mbe_stage.pipeline.backends.arrow.rows import column_of
 from mbe_stage.pipeline.backends.backend import Column, FrameWriter, KeyType
-from mbe_stage.pipeline.clean.events import Events
-from mbe_stage.pipeline.clean.facts import InputFacts
 from mbe_stage.pipeline.config.model import InputConfig
-from mbe_stage.pipeline.execution import edge_files
 from mbe_stage.pipeline.io import RawEdges, read_edges
 
 
@@ -36,6 +33,7 @@ class ArrowBackend:
     name: str = "arrow"
     xp: ModuleType = np
     is_on_device: bool = False
+    edges: type[EdgeData] = EdgeData
 
     factorised = staticmethod(keys.factorised)
     joined = staticmethod(keys.joined)
@@ -47,8 +45,6 @@ class ArrowBackend:
     as_json = staticmethod(keys.as_json)
     json_arrays = staticmethod(keys.json_arrays)
     made_in_parts = staticmethod(keys.made_in_parts)
-    save_edges = staticmethod(edge_files.save_edges)
-    load_edges = staticmethod(edge_files.load_edges)
     at_least = staticmethod(operator.ge)
     below = staticmethod(operator.lt)
     distinct_pairs = staticmethod(pairs.distinct_pairs)
@@ -88,16 +84,6 @@ class ArrowBackend:
 
     def text_column(self, texts: Sequence[str]) -> pa.Array:
         return pa.array(texts, pa.large_string())
-
-    def edges(
-        self,
-        ids: tuple[np.ndarray, np.ndarray],
-        keys: tuple[pa.Array, pa.Array],
-        hashes: tuple[np.ndarray, np.ndarray],
-        facts: InputFacts,
-        events: Events | None = None,
-    ) -> EdgeData:
-        return EdgeData(*ids, *keys, facts, hashes, events)
 
     def from_host(self, edges: EdgeData) -> EdgeData:
         return edges

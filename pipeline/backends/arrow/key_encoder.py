@@ -90,8 +90,11 @@ class KeyEncoder:
                 self._integers.add(integers)
                 return
         if self._texts is None:
-            self._turn_to_text()
-        assert self._texts is not None
+            # The integers so far become texts.
+            self._texts = TextNumbers(self._growing)
+            self._codes, integers = self._integers.ranked()
+            written = pa.array(integers).cast(pa.large_string())
+            self._texts.number(*text_buffers(written), np.empty(integers.size, np.int32))
         self._texts.number(ends, data, self._codes.more(len(values)))
 
     def finish(self) -> pa.DictionaryArray:
@@ -108,13 +111,6 @@ class KeyEncoder:
             keys = keys.take(pa.array(order))
             del buffers
         return pa.DictionaryArray.from_arrays(self._in_all_rows(codes), keys, safe=False)
-
-    def _turn_to_text(self) -> None:
-        """Number the integers so far as texts."""
-        self._texts = TextNumbers(self._growing)
-        self._codes, integers = self._integers.ranked()
-        written = pa.array(integers).cast(pa.large_string())
-        self._texts.number(*text_buffers(written), np.empty(integers.size, np.int32))
 
     def _in_all_rows(self, codes: Codes) -> pa.Array:
         if self._present is None:
@@ -167,7 +163,9 @@ def encoded(column: pa.ChunkedArray | pa.Array) -> pa.DictionaryArray:
     if len(chunks) == 1 and is_ascending(chunks[0].dictionary):
         indices, keys = chunks[0].indices, chunks[0].dictionary
         return pa.DictionaryArray.from_arrays(indices.cast(pa.int32()), keys.cast(plain_type(keys.type)), safe=False)
-    return _with_one_dictionary(chunks)
+    whole = pa.chunked_array(chunks).unify_dictionaries().combine_chunks()
+    ranks = encoded(whole.dictionary)
+    return pa.DictionaryArray.from_arrays(ranks.indices.take(whole.indices), ranks.dictionary, safe=False)
 
 
 def with_common_keys(tables: Sequence[pa.Table]) -> list[pa.Table]:
@@ -219,9 +217,3 @@ def _ascending(keys: pa.Array, words: np.ndarray) -> np.ndarray:
     rows = order[tied]
     order[tied] = rows[pc.sort_indices(keys.take(pa.array(rows))).to_numpy()]
     return order
-
-
-def _with_one_dictionary(chunks: list[pa.DictionaryArray]) -> pa.DictionaryArray:
-    whole = pa.chunked_array(chunks).unify_dictionaries().combine_chunks()
-    ranks = encoded(whole.dictionary)
-    return pa.DictionaryArray.from_arrays(ranks.indices.take(whole.indices), ranks.dictionary, safe=False)

@@ -79,45 +79,17 @@ class Spooled(Codes):
         return np.asarray(np.memmap(self._file, self._kind, "r+", at, (n,))) if n else np.empty(0, self._kind)
 
 
-class DistinctCounter:
-    """Estimates the number of distinct values among well-mixed hashes from the smallest ones.
-
-    Examples
-    --------
-    >>> counter = DistinctCounter()
-    >>> counter.add(finalised(np.arange(300_000, dtype=np.uint64) % np.uint64(100_000)))
-    >>> 97_000 < counter.n < 103_000
-    True
-    """
-
-    def __init__(self) -> None:
-        self._least = np.zeros(0, np.uint64)
-
-    def add(self, hashes: np.ndarray) -> None:
-        """Add hashes, uint64."""
-        fewer = hashes if self._least.size < _HASHES else hashes[hashes < self._least[-1]]
-        self._least = np.unique(np.append(self._least, fewer))[:_HASHES]
-
-    @property
-    def n(self) -> int:
-        """The estimated number of distinct hashes."""
-        return self._least.size if self._least.size < _HASHES else int((_HASHES - 1) * 2.0**64 / self._least[-1])
-
-
 class SpooledEncoder(KeyEncoder):
     """A `KeyEncoder` with its rows in files and its keys in memory. Beyond the budget it only counts distinct keys.
 
-    Attributes
-    ----------
-    rows, keys : Spooled and pa.Array
-        After `finish`: the rank of the key of each row, -1 for a null; and the keys by rank.
+    After `finish`, `rows` has the rank of the key of each row, -1 for a null, and `keys` are in the order of the ranks.
     """
 
     def __init__(self, finds_integers: bool, growing: Growing) -> None:
         super().__init__(finds_integers=finds_integers, new_codes=Spooled, growing=growing)
         self.rows, self.keys = Spooled(), pa.nulls(0)
-        self._counter: DistinctCounter | None = None
-        # Beyond the budget: the largest mean length of the texts of a batch.
+        # Beyond the budget: the least hashes of distinct keys, and the largest mean length of the texts of a batch.
+        self._least: np.ndarray | None = None
         self._text_bytes: float | None = None
 
     @property
@@ -128,64 +100,71 @@ class SpooledEncoder(KeyEncoder):
     @property
     def is_beyond(self) -> bool:
         """True if the keys exceed the budget."""
-        return self._counter is not None
+        return self._least is not None
 
     def _number(self, values: pa.Array) -> None:
-        try:
-            if self._counter is None:
+        if not self.is_beyond:
+            with self._counting_beyond():
                 super()._number(values)
                 return
-        except MemoryBudgetExceeded:
-            self._begin_to_count()
         self._count(values)
 
     def finish(self) -> pa.DictionaryArray:
         """Return the whole column, with indices as a view of a file; all null if the keys exceed the budget."""
-        try:
-            column = super().finish() if self._counter is None else None
-        except MemoryBudgetExceeded:
-            self._begin_to_count()
-            column = None
-        if column is None:
-            return pa.DictionaryArray.from_arrays(pa.nulls(self.n, pa.int32()), pa.array([], pa.large_string()))
-        self.keys = column.dictionary
-        self._integers, self._texts = IntegerNumbers(), None
-        return column
+        if not self.is_beyond:
+            with self._counting_beyond():
+                column = super().finish()
+                self.keys = column.dictionary
+                self._integers, self._texts = IntegerNumbers(), None
+                return column
+        return pa.DictionaryArray.from_arrays(pa.nulls(self.n, pa.int32()), pa.array([], pa.large_string()))
 
     def most_bytes(self) -> int:
         """Return a sufficient number of bytes to number all keys so far."""
         if len(self.keys):
             return int(self.keys.nbytes)
-        if self._counter is None:
+        if self._least is None:
             self._begin_to_count()
-        assert self._counter is not None
         # Add 5 %, because the count is an estimate.
-        n = self._counter.n * 21 // 20 + 1
+        n = self._n_counted() * 21 // 20 + 1
         if self._text_bytes is not None:
             return numbering.table_bytes(n, int(n * self._text_bytes))
         return self._integers.most_bytes(n)
 
+    @contextmanager
+    def _counting_beyond(self) -> Iterator[None]:
+        try:
+            yield
+        except MemoryBudgetExceeded:
+            self._begin_to_count()
+
+    def _n_counted(self) -> int:
+        """Estimate the number of distinct hashes, which are spread evenly, from the least ones."""
+        assert self._least is not None
+        return self._least.size if self._least.size < _HASHES else int((_HASHES - 1) * 2.0**64 / self._least[-1])
+
     def _begin_to_count(self) -> None:
         """Switch to counting distinct keys, including those so far."""
-        self._counter = DistinctCounter()
+        self._least = np.zeros(0, np.uint64)
         for integers in self._integers.seen():
             self._count(pa.array(integers))
         if self._texts is not None:
-            texts, self._texts = self._texts.texts(), None
-            self._count_texts(*texts)
+            (ends, data), self._texts = self._texts.texts(), None
+            self._count(pa.LargeStringArray.from_buffers(ends.size - 1, pa.py_buffer(ends), pa.py_buffer(data)))
 
     def _count(self, values: pa.Array) -> None:
-        assert self._counter is not None
+        assert self._least is not None
+        if not len(values):
+            return
         if pa.types.is_integer(values.type):
-            self._counter.add(finalised(values.cast(pa.int64()).to_numpy().view(np.uint64)))
+            hashes = values.cast(pa.int64()).to_numpy().view(np.uint64)
         else:
-            self._count_texts(*text_buffers(values))
-
-    def _count_texts(self, ends: np.ndarray, data: np.ndarray) -> None:
-        assert self._counter is not None
-        if ends.size > 1:
-            self._text_bytes = max(self._text_bytes or 0.0, float(ends[-1] - ends[0]) / (ends.size - 1))
-            self._counter.add(finalised(hash_text(ends, data)))
+            ends, data = text_buffers(values)
+            self._text_bytes = max(self._text_bytes or 0.0, float(ends[-1] - ends[0]) / len(values))
+            hashes = hash_text(ends, data)
+        hashes = finalised(hashes)
+        fewer = hashes if self._least.size < _HASHES else hashes[hashes < self._least[-1]]
+        self._least = np.unique(np.append(self._least, fewer))[:_HASHES]
 
     def _in_all_rows(self, codes: Codes) -> pa.Array:
         assert isinstance(codes, Spooled)
@@ -231,17 +210,9 @@ class SpooledColumn(PlainColumn):
 
 
 class Spools:
-    """The columns of an input in files.
+    """The columns of an input in files, with a budget for distinct keys and their tables.
 
-    Parameters
-    ----------
-    most_bytes : int
-        Budget for distinct keys and their tables.
-
-    Attributes
-    ----------
-    encoders : dict
-        The encoders of each role, one per input file.
+    There are `encoders` of each role, one per input file.
     """
 
     def __init__(self, most_bytes: int) -> None:
@@ -303,11 +274,6 @@ def too_much(what: str, n_bytes: int, most_bytes: int, remedy: str = " or more")
         f"raise it to {(n_bytes >> 20) + 1}MiB{remedy}",
         needed_bytes=n_bytes,
     )
-
-
-def is_on_disk(column: pa.ChunkedArray) -> bool:
-    """Return whether a column is an unchanged view of a file."""
-    return not any(buffer.is_mutable for chunk in column.chunks for buffer in chunk.buffers() if buffer is not None)
 
 
 @contextmanager

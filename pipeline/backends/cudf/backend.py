@@ -29,9 +29,6 @@ from mbe_stage.pipeline.backends.cudf.memory import DevicePool, naming_the_limit
 from mbe_stage.pipeline.backends.cudf.read import readers
 from mbe_stage.pipeline.backends.cudf.rows import DeviceRows
 from mbe_stage.pipeline.backends.cudf.writing import EngineShare
-from mbe_stage.pipeline.clean.events import Events
-from mbe_stage.pipeline.clean.facts import InputFacts
-from mbe_stage.pipeline.execution import edge_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +46,7 @@ class CudfBackend:
     name: ClassVar[str] = "cudf"
     xp: ClassVar[ModuleType] = cp
     is_on_device: ClassVar[bool] = True
+    edges: ClassVar[type[DeviceEdges]] = DeviceEdges
 
     readers = staticmethod(readers)
     column = staticmethod(DeviceRows.column)
@@ -106,22 +104,6 @@ class CudfBackend:
 
     def made_in_parts(self, texts_of: Callable[[cp.ndarray], cudf.Series], n: int) -> cudf.Series:
         return texts_of(cp.arange(n))
-
-    def edges(
-        self,
-        ids: tuple[cp.ndarray, cp.ndarray],
-        keys: tuple[cudf.Series, cudf.Series],
-        hashes: tuple[cp.ndarray, cp.ndarray],
-        facts: InputFacts,
-        events: Events | None = None,
-    ) -> DeviceEdges:
-        return DeviceEdges(*ids, *keys, facts, hashes, events)
-
-    def save_edges(self, edges: DeviceEdges, directory: Path) -> None:
-        edge_files.save_edges(edges.to_host(), directory)
-
-    def load_edges(self, directory: Path) -> DeviceEdges:
-        return DeviceEdges.from_host(edge_files.load_edges(directory))
 
     @contextmanager
     def graph_facts(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import cudf
 import cupy as cp
@@ -30,28 +32,10 @@ class DeviceEdges(Edges[cp.ndarray, cudf.Series]):
     @classmethod
     def from_host(cls, edges: EdgeData) -> DeviceEdges:
         """Copy edges to the device."""
-        return cls(
-            cp.asarray(edges.left_ids),
-            cp.asarray(edges.right_ids),
-            cudf.Series.from_arrow(edges.left_keys),
-            cudf.Series.from_arrow(edges.right_keys),
-            edges.facts,
-            None if edges.hashes is None else (cp.asarray(edges.hashes[0]), cp.asarray(edges.hashes[1])),
-            edges.events,
-            None if edges.half_later is None else cls.from_host(edges.half_later),
-        )
+        return _copied(cls, edges, cp.asarray, cudf.Series.from_arrow)
 
     def to_host(self) -> EdgeData:
-        return EdgeData(
-            cp.asnumpy(self.left_ids),
-            cp.asnumpy(self.right_ids),
-            _host_keys(self.left_keys),
-            _host_keys(self.right_keys),
-            self.facts,
-            None if self.hashes is None else (cp.asnumpy(self.hashes[0]), cp.asnumpy(self.hashes[1])),
-            self.events,
-            None if self.half_later is None else self.half_later.to_host(),
-        )
+        return _copied(EdgeData, self, cp.asnumpy, _host_keys)
 
     def graph(self) -> BipartiteCSR | UndirectedCSR:
         if self.facts.undirected is not None:
@@ -75,3 +59,11 @@ def _host_keys(keys: cudf.Series) -> pa.Array:
     # Plain strings if they fit, as on the host.
     array = as_plain(pa.chunked_array([keys.to_arrow()]))
     return array.cast(pa.string()) if pa.types.is_large_string(array.type) and array.nbytes < 2**31 else array
+
+
+def _copied(kind: type[Any], edges: Any, array: Callable[[Any], Any], keys: Callable[[Any], Any]) -> Any:
+    """Return the same edges in another class, given the functions that copy arrays and keys."""
+    ids, both_keys = (edges.left_ids, edges.right_ids), (edges.left_keys, edges.right_keys)
+    hashes = None if edges.hashes is None else tuple(map(array, edges.hashes))
+    later = None if edges.half_later is None else _copied(kind, edges.half_later, array, keys)
+    return kind(*map(array, ids), *map(keys, both_keys), edges.facts, hashes, edges.events, later)

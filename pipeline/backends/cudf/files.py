@@ -26,17 +26,9 @@ def opened(paths: Sequence[Path]) -> list[str] | list[io.BytesIO]:
 
 
 def integer_bounds(name: str, footers: Iterable[pq.FileMetaData]) -> tuple[int, int, int] | None:
-    """Return least value, largest value and number of nulls of a column of signed integers.
+    """Return least value, largest value and number of nulls of a column of signed integers, by the footers.
 
-    Parameters
-    ----------
-    footers : iterable of pq.FileMetaData
-        Footers of all files.
-
-    Returns
-    -------
-    tuple or None
-        None if a footer has no bounds, or all values are null.
+    None if a footer has no bounds, or all values are null.
     """
     least, largest, n_nulls = [], [], 0
     for footer in footers:
@@ -57,26 +49,14 @@ def integer_bounds(name: str, footers: Iterable[pq.FileMetaData]) -> tuple[int, 
 
 
 def have_page_checksums(files: Sequence[Path] | Sequence[pa.Buffer], names: Iterable[str]) -> bool:
-    """Return whether the first page of any of these columns, in any of the files, has a checksum.
-
-    Parameters
-    ----------
-    files : sequence of Path or of pa.Buffer
-        Checked one after the other, until one has a checksum.
-    names : iterable of str
-        Columns that are not nested.
-    """
+    """Return whether the first page of any of these columns, in any of the files, has a checksum; none is nested."""
     wanted = set(names)
-    return any(_has_page_checksums(file, wanted) for file in files)
-
-
-def _has_page_checksums(source: Path | pa.Buffer, names: set[str]) -> bool:
-    with source.open("rb") if isinstance(source, Path) else io.BytesIO(source) as file:
-        footer = pq.read_metadata(file)
-        for group in range(min(footer.num_row_groups, 1)):
-            chunks = [footer.row_group(group).column(i) for i in range(footer.num_columns)]
-            for chunk in chunks:
-                if chunk.path_in_schema in names:
+    for source in files:
+        with source.open("rb") if isinstance(source, Path) else io.BytesIO(source) as file:
+            footer = pq.read_metadata(file)
+            for i in range(footer.num_columns if footer.num_row_groups else 0):
+                chunk = footer.row_group(0).column(i)
+                if chunk.path_in_schema in wanted:
                     file.seek(chunk.dictionary_page_offset or chunk.data_page_offset)
                     if is_followed_by_checksum(file.read(_HEADER_BYTES)):
                         return True

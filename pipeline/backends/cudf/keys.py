@@ -9,7 +9,7 @@ import cupy as cp
 import numpy as np
 import pylibcudf as plc
 
-from mbe_stage.pipeline.backends.backend import HostNeeded, KeyType
+from mbe_stage.pipeline.backends.backend import Column, HostNeeded, KeyType
 from mbe_stage.pipeline.backends.cudf.buffers import INTEGERS, is_text, kind_of, text_buffers, values_of
 from mbe_stage.pipeline.backends.cudf.text import integer_values, non_empty, texts_of_integers, written_integers
 
@@ -21,27 +21,21 @@ _MOST_NUMBERS_PER_ROW = 4
 _FLOATS = (plc.TypeId.FLOAT32, plc.TypeId.FLOAT64)
 
 
-def as_keys(column: cudf.Series, key_type: KeyType) -> tuple[cudf.Series, cp.ndarray]:
-    """Return a column as int64 or text, and a mask of its values.
-
-    Returns
-    -------
-    values : cudf.Series
-        Values at nulls are undefined.
-    present : (n,) bool
-        False for nulls, NaNs and empty text.
-    """
+def keys_of(column: cudf.Series, key_type: KeyType) -> Column:
+    """Return a column of keys."""
     kind = kind_of(column)
     if kind == plc.TypeId.STRING:
-        return column, non_empty(column)
+        return Column(column, non_empty(column))
     if kind in INTEGERS:
         present = column.notnull().values
         if key_type == "string":
-            return texts_of_integers(column), present
-        return _within_int64(column, present), present
+            return Column(texts_of_integers(column), present)
+        if kind == plc.TypeId.UINT64 and bool((values_of(column)[present] > np.uint64(2**63 - 1)).any()):
+            raise HostNeeded("integers beyond int64")
+        return Column(column.astype("int64"), present)
     if kind in _FLOATS:
         numbers, present = _whole_floats(column)
-        return (texts_of_integers(numbers) if key_type == "string" else numbers), present
+        return Column(texts_of_integers(numbers) if key_type == "string" else numbers, present)
     raise HostNeeded(f"keys of type {column.dtype}")
 
 
@@ -132,12 +126,6 @@ def json_arrays(columns: Sequence[cudf.Series]) -> cudf.Series:
     for column in others:
         joined = joined + "," + column
     return "[" + joined + "]"
-
-
-def _within_int64(column: cudf.Series, present: cp.ndarray) -> cudf.Series:
-    if kind_of(column) == plc.TypeId.UINT64 and bool((values_of(column)[present] > np.uint64(2**63 - 1)).any()):
-        raise HostNeeded("integers beyond int64")
-    return column.astype("int64")
 
 
 def _whole_floats(column: cudf.Series) -> tuple[cudf.Series, cp.ndarray]:

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import cudf
-import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mbe_stage.pipeline.backends.arrow.plain import as_plain
+from mbe_stage.pipeline.backends.arrow.plain import as_plain, plain_type
 from mbe_stage.pipeline.backends.backend import HostNeeded, Rows
 from mbe_stage.pipeline.backends.cudf.buffers import SIGNED_INTEGERS, kind_of
 from mbe_stage.pipeline.backends.cudf.byte_checks import count_rows
@@ -25,7 +24,7 @@ from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.io import RawEdges, find_input, is_object, read_edges, reading
 from mbe_stage.pipeline.io.compression import open_bytes, read_all
 from mbe_stage.pipeline.io.parquet import ParquetPlan, plan_reading
-from mbe_stage.pipeline.io.raw import FIRST_ROWS, choose_columns, columns_meant
+from mbe_stage.pipeline.io.raw import FIRST_ROWS, choose_columns, columns_meant, is_simple
 from mbe_stage.pipeline.io.text.dialect import DELIMITER_NAMES, Dialect, find_dialect
 from mbe_stage.pipeline.io.text.layout import may_be_counts, refuse_other_layout
 
@@ -38,23 +37,7 @@ Readers = tuple[Callable[[], DeviceRows], Callable[[], RawEdges]]
 
 
 def readers(config: InputConfig, source: object | None = None) -> Readers:
-    """Return two ways to the rows of a path or of an object in memory: on the device, and on the host.
-
-    Parameters
-    ----------
-    source : object, optional
-        See `pipeline.io.read_edges`; a cuDF frame is used in place.
-
-    Returns
-    -------
-    on_device : callable
-        Raises `HostNeeded` if the device cannot read the rows.
-
-    Raises
-    ------
-    InputError
-        See `pipeline.io.read_edges`; the two functions raise it as well.
-    """
+    """Implement `Backend.readers`; a cuDF frame is used in place."""
     if isinstance(source, cudf.DataFrame):
         return partial(_of_frame, source, config), partial(read_edges, config, source)
     found = None if is_object(source) else find_input(config, source)
@@ -84,7 +67,7 @@ def _copied(raw: RawEdges) -> DeviceRows:
     _refuse_too_many(raw.table.num_rows, raw.source)
     columns = {role: as_plain(raw.table.column(role)) for role in raw.table.column_names}
     for role, column in columns.items():
-        if not _is_taken(column.type):
+        if not is_simple(column.type):
             raise HostNeeded(f"column {raw.names[role]!r} of type {column.type}")
     of_rows = {field.name: getattr(raw, field.name) for field in fields(Rows)}
     of_rows["reader"] = "the host's reader, then copied"
@@ -142,7 +125,7 @@ def _check_plan(plan: ParquetPlan) -> None:
             raise HostNeeded(f"column {name!r}, which stands in directory names")
         if plan.schema.names.count(name) > 1:
             raise HostNeeded(f"several columns of the name {name!r}")
-        if not _is_taken(kind):
+        if not is_simple(plain_type(kind)):
             raise HostNeeded(f"column {name!r} of type {kind}")
         if any(schema.field(name).type != kind for schema in schemas):
             raise HostNeeded(f"column {name!r}, which has not the same type in all files")
@@ -162,22 +145,6 @@ def _check_bounds(plan: ParquetPlan, frame: cudf.DataFrame) -> None:
                 f"column {name!r}, which cuDF reads as {found[0]} to {found[1]} with {found[2]} nulls, and which is "
                 f"{said[0]} to {said[1]} with {said[2]} by the footer"
             )
-
-
-def _is_taken(kind: pa.DataType) -> bool:
-    """Return whether columns of this type mean the same to cuDF as to the host."""
-    if pa.types.is_dictionary(kind):
-        return _is_taken(kind.value_type)
-    return (
-        pa.types.is_integer(kind)
-        or pa.types.is_float32(kind)
-        or pa.types.is_float64(kind)
-        or pa.types.is_string(kind)
-        or pa.types.is_large_string(kind)
-        or pa.types.is_string_view(kind)
-        or pa.types.is_timestamp(kind)
-        or pa.types.is_date32(kind)
-    )
 
 
 def _read_csv(path: Path, config: InputConfig) -> DeviceRows:

@@ -11,7 +11,7 @@ import pylibcudf as plc
 from mbe_stage.pipeline.backends.backend import A_VALUE, Column, HostNeeded, KeyType, Rows, is_key
 from mbe_stage.pipeline.backends.cudf.buffers import kind_of, text_buffers
 from mbe_stage.pipeline.backends.cudf.byte_checks import is_utf8
-from mbe_stage.pipeline.backends.cudf.keys import as_keys
+from mbe_stage.pipeline.backends.cudf.keys import keys_of
 from mbe_stage.pipeline.backends.cudf.measures import times_of, weights_of
 
 
@@ -33,12 +33,9 @@ class DeviceRows(Rows):
     def with_roles(self, roles: Sequence[str]) -> DeviceRows:
         return replace(self, columns={role: self.columns[role] for role in roles})
 
-    def refusal(self, row: int | None, role: str, *, found: str, expected: str, remedy: str) -> HostNeeded:  # noqa: ARG002 - as in `Rows`
+    def refusal(self, row: int | None, role: str | None, *, found: str, expected: str, remedy: str) -> HostNeeded:  # noqa: ARG002 - as in `Rows`
         # The host knows the row in the file.
-        return HostNeeded("nulls" if expected == A_VALUE else found)
-
-    def none_left(self, *, found: str, expected: str, remedy: str) -> HostNeeded:  # noqa: ARG002 - as in `Rows`
-        return HostNeeded("no row that is left")
+        return HostNeeded("no row that is left" if role is None else "nulls" if expected == A_VALUE else found)
 
     def column(self, role: str, key_type: KeyType) -> Column:
         """Implement `Backend.column`."""
@@ -46,5 +43,5 @@ class DeviceRows(Rows):
         if kind_of(column) == plc.TypeId.STRING and not is_utf8(*text_buffers(column)):
             raise HostNeeded(f"bytes that are not UTF-8 in the column for {role}")
         if is_key(role):
-            return Column(*as_keys(column, key_type))
+            return keys_of(column, key_type)
         return weights_of(column) if role == "weight" else times_of(column)

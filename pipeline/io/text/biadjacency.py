@@ -38,7 +38,7 @@ def read(path: Path, config: InputConfig) -> RawEdges:
         from mbe_stage.pipeline.io import parquet
 
         raw = parquet.read(path, config, lambda names, _: {str(at): at for at in range(len(names))})
-        return matrix_of_table(raw.header, raw.table.columns, config, str(path), first=1, has_names=True)
+        return matrix_of_table(raw.header, raw.table.columns, config, str(path), has_names=True)
     dialect = find_dialect(path, config.model_copy(update={"left": 0, "right": 1}))
     if dialect.is_ragged:
         find_fault(path, config, dialect)
@@ -46,7 +46,7 @@ def read(path: Path, config: InputConfig) -> RawEdges:
         _ask_for_header(path, dialect)
     columns = read_columns(path, config, dialect, {str(at): at for at in range(dialect.n_columns)}).columns
     names, has_names = dialect.names, dialect.has_header
-    return matrix_of_table(names, columns, config, str(path), first=1, has_names=has_names, dialect=dialect.text)
+    return matrix_of_table(names, columns, config, str(path), has_names=has_names, dialect=dialect.text)
 
 
 def matrix_of_table(
@@ -55,9 +55,8 @@ def matrix_of_table(
     config: InputConfig,
     source: str,
     *,
-    first: int,
     has_names: bool,
-    format_name: str = "biadjacency",
+    in_memory: bool = False,
     dialect: str = "",
 ) -> RawEdges:
     """Return the edges of a table whose columns are right vertices.
@@ -66,11 +65,11 @@ def matrix_of_table(
     ----------
     columns : sequence of pa.Array or pa.ChunkedArray
         Booleans, numbers or text.
-    first : int
-        The number of the first row and column, if they have no names.
     has_names : bool
         True if the table names its columns.
     """
+    # The number of the first row and column, if they have no names.
+    first = 0 if in_memory else 1
     refuse_several(config, source, "a matrix, whose columns are the right vertices")
     key = _key_column(names, columns, config, source, has_names=has_names)
     body = [i for i in range(len(names)) if i != key]
@@ -93,7 +92,7 @@ def matrix_of_table(
     return RawEdges(
         table=pa.table(wanted),
         source=source,
-        format=format_name,
+        format="memory" if in_memory else "biadjacency",
         names={"left": "row" if key is None else names[key], "right": "column", "weight": "value"},
         locate=lambda row: Place(f"{source}, row {rows[row] + 1}, column {names[body[of_column[row]]]!r}"),
         keys="inferred",

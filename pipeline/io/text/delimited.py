@@ -149,7 +149,9 @@ def read_columns(
 ) -> pa.Table:
     """Read the columns of roles block by block, as text or as `new_column` keeps it."""
     if dialect.pads_quotes:
-        return _read_slowly(path, config, dialect, chosen)
+        find_fault(path, config, dialect)
+        rows = [row for _, row in rows_of(path, config, dialect)]
+        return pa.table({role: pa.array([row[at] or None for row in rows], pa.string()) for role, at in chosen.items()})
     # Generated names, because those in the file may repeat.
     names = [str(i) for i in range(dialect.n_columns)]
     # A column that is both a key and a weight is read as the key.
@@ -187,12 +189,6 @@ def read_columns(
     if counted.n_quotes % 2 or (counted.n_quotes and counted.n_lines != table.num_rows + dialect.n_skipped):
         find_fault(path, config, dialect)
     return pa.table({role: table.column(names[at]) for role, at in chosen.items()})
-
-
-def _read_slowly(path: Path, config: InputConfig, dialect: Dialect, chosen: Mapping[str, int]) -> pa.Table:
-    find_fault(path, config, dialect)
-    rows = [row for _, row in rows_of(path, config, dialect)]
-    return pa.table({role: pa.array([row[at] or None for row in rows], pa.string()) for role, at in chosen.items()})
 
 
 def _separated(stream: io.BufferedReader, delimiter: str, path: Path) -> io.BufferedReader:
