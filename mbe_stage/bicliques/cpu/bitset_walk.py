@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from mbe_stage.bicliques.constraints import ACTIVE, MAX_LEFT, MIN_LEFT, MIN_RIGHT
+from mbe_stage.bicliques.constraints import ACTIVE, MAX_LEFT, MIN_RIGHT
 from mbe_stage.bicliques.cpu import layout
 from mbe_stage.bicliques.cpu.closed_sets import (
     CLOSED_SET_WIDTH,
@@ -116,7 +116,7 @@ def push_bitset_frame(top, raw_end, excluded, behind, n_path, columns, worker, s
             children_end -= 1
         if children_end == top:
             return
-    end, singles = restrict_distinct(words, excluded, union, kept_end, columns.heavy, sizes.constraints[MIN_LEFT])
+    end, singles = restrict_distinct(words, excluded, union, kept_end, columns.heavy, sizes.least_in_words)
     depth += 1
     frames[depth, layout.KIND] = layout.BITSET
     frames[depth, layout.FIRST] = 0
@@ -288,10 +288,10 @@ def _count_small_child(left, excluded, n_path, columns, depth, worker, sizes):
     words, ints, control = worker.words, worker.ints, worker.control
     row_at, rows_end = excluded.siblings_end, excluded.start
     weights_at = worker.frames[depth, layout.INTS] + row_at - excluded.siblings
-    heavy, least = left & columns.heavy, sizes.constraints[MIN_LEFT]
+    heavy, least = left & columns.heavy, sizes.least_in_words
     has_medium = least > UNWEIGHED and medium_columns(left, columns) != _U(0)
-    # Single columns that are left sets, unless an excluded row holds them.
-    alone = left & (columns.wide if least > 1 else ~_U(0)) & ~excluded.singles
+    # Single columns that are left sets.
+    alone = left & ~excluded.singles
     is_only = popcount(left) <= (1 if alone != _U(0) else 2) or (heavy == _U(0) and popcount(left) <= least)
     if DOMINATED and is_only:
         # All other left sets below are too small, or excluded.
@@ -330,7 +330,7 @@ def _visit_child(left, excluded, n_path, columns, depth, worker, sizes, output):
     The node's rows stand between its earlier siblings, which are excluded for the child, and its excluded rows.
     """
     words, ints, control, frames, masks = worker.words, worker.ints, worker.control, worker.frames, worker.masks
-    least = sizes.constraints[MIN_LEFT]
+    least = sizes.least_in_words
     if not DOMINATED and is_excluded(left, words, excluded):
         return OK
     top, ints_top, groups_at = (
@@ -404,7 +404,7 @@ def _narrow_rows(left, excluded, n_path, columns, behind, top, worker, sizes):
         End of the rows, which begin at ``words[top]``, and the right vertices on the child's path.
     """
     words, ints, control = worker.words, worker.ints, worker.control
-    least = sizes.constraints[MIN_LEFT]
+    least = sizes.least_in_words
     raw_end = top
     if not needs_weights(n_path, sizes):
         for k in range(excluded.siblings_end + 1, excluded.start):

@@ -182,7 +182,7 @@ def count_closed_sets(closed, n_path, rows_at, rows_end, weights_at, columns, wo
     if needs_weights(n_path, sizes):
         count_each(closed, n_path, _U(0), rows_at, rows_end, weights_at, columns, worker, sizes)
         return
-    least = sizes.constraints[MIN_LEFT]
+    least = sizes.least_in_words
     narrow = closed & ~wide_subsets(least)
     if narrow != _U(0):
         narrow &= ~TOUCHING[_wide_groups(worker, columns, least)]
@@ -324,24 +324,3 @@ def is_wide(word, columns, ints, least):
 def medium_columns(word, columns):
     """The columns in a word that stand for several left vertices, but fewer than are wanted at least."""
     return word & columns.heavy & ~columns.wide
-
-
-@compiled(nrt=False)
-def drop_narrow(words, start, end, columns, ints, payload_at, least):
-    """Keep the rows with at least `least` left vertices, in place and in order; returns the new end.
-
-    Below a narrower row there is nothing but narrower ones, and no wanted left set lies inside it: it is needed neither
-    as a candidate, nor as excluded, nor among the right sides. The entries from ``ints[payload_at]`` on move along.
-
-    Parameters
-    ----------
-    payload_at : int
-        First of the entries in the arena of ints that move along.
-    """
-    kept = start
-    shift = payload_at - start
-    for k in range(start, end):
-        words[kept] = words[k]
-        ints[shift + kept] = ints[shift + k]
-        kept += is_wide(words[k], columns, ints, least)
-    return kept

@@ -294,7 +294,7 @@ def write_column_weights(child, kept, ints, weights_at):
 
 @compiled(nrt=False)
 def weighed_columns(child, kept, ints, weights_at, least, are_unread):
-    """Say which columns of a bitset frame are heavy, or wide by themselves; write their weights if they are read."""
+    """Say which merged columns are heavy, or wide by themselves; write their weights if they are read."""
     heavy = wide = _U(0)
     if are_unread and least <= UNWEIGHED and child.n_left == child.left_end - child.left_at:
         # Each column of the parent is one vertex, and weights would not be read.

@@ -28,7 +28,7 @@ from mbe_stage.bicliques.cpu.closed_sets import (
 from mbe_stage.bicliques.cpu.emit import (
     UNWEIGHED,
     count_subsets,
-    drop_narrow,
+    is_wide,
     needs_weights,
     take_child,
     take_closed_sets,
@@ -41,6 +41,7 @@ from mbe_stage.bicliques.cpu.merged_columns import (
     intersect,
     weighed_columns,
     write_column_ids,
+    write_column_weights,
 )
 from mbe_stage.bicliques.cpu.prefetch import prefetch_column
 from mbe_stage.bicliques.cpu.row_words import table_size
@@ -135,6 +136,7 @@ def _visit_bitmap_child(child, worker, sizes, output):
     """A child whose left set fits one word: its rows are built in a single pass."""
     bits, nonzero, control, node = worker.bits, worker.nonzero, worker.control, child.node
     n_path, width = worker.frames[child.depth, layout.N_PATH], child.left_end - child.left_at
+    heavy = wide = _U(0)
     if width <= 2 and output is None and not sizes.are_exact and _count_pair_of_columns(child, n_path, worker, sizes):
         return OK
     n_nonzero = n_left = _NONE
@@ -142,7 +144,10 @@ def _visit_bitmap_child(child, worker, sizes, output):
     for k in range(child.left_at, child.left_end):
         prefetch_column(child, k, 0)
         if sizes.weighs_columns:
-            n_left += node[child.column_weights + node[k]]
+            weight = np.int64(node[child.column_weights + node[k]])
+            n_left += weight
+            heavy |= bit if weight > 1 else _U(0)
+            wide |= bit if weight >= sizes.constraints[MIN_LEFT] else _U(0)
         column = child.column_offsets + node[k]
         for j in range(child.column_members + node[column], child.column_members + node[column + 1]):
             other = node[j]
@@ -158,12 +163,12 @@ def _visit_bitmap_child(child, worker, sizes, output):
             node, weights, starts, row_ids, offsets, members, ids, row, left_at, left_end, n_left, n_ids, depth
         )
     if CLOSED_SETS and output is None and width <= CLOSED_SET_WIDTH:
-        _count_small_child(child, n_nonzero, worker, sizes)
+        _count_small_child(child, heavy, wide, n_nonzero, worker, sizes)
         return OK
     full = ~_U(0) >> _U(layout.WORD_BITS - width)
-    ints_top = worker.frames[child.depth, layout.INTS_TOP]
+    columns = layout.Columns(worker.frames[child.depth, layout.INTS_TOP], heavy, wide)
     kept = layout.KeptColumns(node, child.left_at, width, width, _NO_GROUPS)
-    status = _open_bitset_frame(child, kept, full, n_path, n_nonzero, ints_top, worker, sizes, output)
+    status = _open_bitset_frame(child, kept, columns, full, n_path, n_nonzero, worker, sizes, output)
     for k in range(n_nonzero):
         bits[nonzero[k]] = _U(0)
     return status
@@ -207,21 +212,16 @@ def _count_pair_of_columns(child, n_path, worker, sizes):
 
 
 @njit(inline="always")
-def _count_small_child(child, n_nonzero, worker, sizes):
+def _count_small_child(child, heavy, wide, n_nonzero, worker, sizes):
     """Count the bicliques of a child with at most six columns, and of its subtree; `bits` holds the rows."""
     bits, nonzero, control, node = worker.bits, worker.nonzero, worker.control, child.node
-    candidates = forbidden = heavy = wide = _U(0)
+    candidates = forbidden = _U(0)
     n_path, least, width = (
         worker.frames[child.depth, layout.N_PATH],
         sizes.constraints[MIN_LEFT],
         child.left_end - child.left_at,
     )
     full = (_ONE << _U(width)) - _ONE
-    if sizes.weighs_columns and child.n_left != width:
-        for k in range(width):
-            weight = node[child.column_weights + node[child.left_at + k]]
-            heavy |= _U(weight > 1) << _U(k)
-            wide |= _U(weight >= least) << _U(k)
     # Without columns of medium weight, and with enough on the path, their numbers decide.
     # All left sets but the child's own are in two rows or more.
     is_weighed = (least > UNWEIGHED and heavy != wide) or needs_weights(n_path + 1, sizes)
@@ -259,19 +259,19 @@ def _count_small_child(child, n_nonzero, worker, sizes):
 
 
 @compiled(nrt=False)
-def _open_bitset_frame(child, kept, full, n_path, n_nonzero, ints_top, worker, sizes, output):
+def _open_bitset_frame(child, kept, columns, full, n_path, n_nonzero, worker, sizes, output):
     """Visit a child whose rows stand in `bits`; finish its subtree, or push it as a bitset frame.
 
     Parameters
     ----------
     kept : KeptColumns
         The part of its left set that candidates see, with the bit of each.
+    columns : Columns
+        The new columns; the arena of ints is free from their place on, where weights of merged columns may stand.
     full : uint64
         Rows equal to it hold the whole left set; 0 says that they were taken out before and stand on the path.
     n_path, n_nonzero : int
         Right members on the path; rows in the accumulator.
-    ints_top : int
-        The arena of ints is free from here on.
     """
     control = worker.control
     words, ints, frames, masks = worker.words, worker.ints, worker.frames, worker.masks
@@ -280,14 +280,16 @@ def _open_bitset_frame(child, kept, full, n_path, n_nonzero, ints_top, worker, s
     if needed > words.size:
         control[layout.NEEDED] = needed
         return layout.WORDS_SHORT
-    payload_at = ints_top + layout.COLUMN_IDS + child.n_ids
+    payload_at = columns.at + layout.COLUMN_IDS + child.n_ids
     if payload_at + 3 * n_nonzero + 1 > ints.size:
         control[layout.NEEDED] = payload_at + 3 * n_nonzero + 1
         return layout.INTS_SHORT
     excluded_end = words.size
     can_merge = output is None and not needs_weights(n_path + (full != _U(0)), sizes)
+    if kept.groups < 0 and columns.heavy != _U(0) and not (can_merge and sizes.constraints[MIN_LEFT] <= UNWEIGHED):
+        write_column_weights(child, kept, ints, columns.at)
     n_path, raw_end, excluded_at, singles, lone = _divide_rows(
-        child, full, n_path, n_nonzero, top, payload_at, can_merge, worker, sizes, output
+        child, columns, full, n_path, n_nonzero, top, payload_at, can_merge, worker, sizes, output
     )
     if n_path == 0:
         return OK
@@ -295,13 +297,6 @@ def _open_bitset_frame(child, kept, full, n_path, n_nonzero, ints_top, worker, s
         return OUTPUT_FULL
     if raw_end == top and lone == _U(0):
         return OK
-    columns, least = layout.Columns(ints_top, _U(0), _U(0)), sizes.constraints[MIN_LEFT]
-    if sizes.weighs_columns and child.n_left != kept.n_new:
-        columns = weighed_columns(child, kept, ints, ints_top, least, can_merge)
-    if least > 1:
-        lone &= columns.wide
-        if least > 2 or not can_merge:
-            raw_end = drop_narrow(words, top, raw_end, columns, ints, payload_at, least)
     raw_end = _append_singles(lone, words, raw_end)
     if raw_end == top:
         return OK
@@ -311,7 +306,7 @@ def _open_bitset_frame(child, kept, full, n_path, n_nonzero, ints_top, worker, s
     behind = layout.Behind(payload_at, layout.NO_GROUPS, 0)
     excluded = layout.Excluded(excluded_at, excluded_end, singles, top, top)
     if output is None and raw_end - top <= 2 and may_count_pair(n_path, sizes):
-        count_pair(words[top], words[raw_end - 1], excluded, columns, least, worker)
+        count_pair(words[top], words[raw_end - 1], excluded, columns, sizes.least_in_words, worker)
         return OK
     if COLUMN_GROUPS and column_groups(words, top, raw_end, masks):
         everything = ~_U(0)
@@ -324,12 +319,12 @@ def _open_bitset_frame(child, kept, full, n_path, n_nonzero, ints_top, worker, s
 
 
 @njit(inline="always")
-def _divide_rows(child, full, n_path, n_nonzero, top, payload_at, can_merge, worker, sizes, output):
+def _divide_rows(child, columns, full, n_path, n_nonzero, top, payload_at, can_merge, worker, sizes, output):
     """Divide the rows in `bits` into those on the path, candidates from ``words[top]`` on, and excluded ones.
 
     Parameters
     ----------
-    full, n_path, n_nonzero : int
+    columns, full, n_path, n_nonzero
         As in `_open_bitset_frame`.
 
     Returns
@@ -342,7 +337,7 @@ def _divide_rows(child, full, n_path, n_nonzero, top, payload_at, can_merge, wor
         The columns that an excluded row holds; other single columns that are candidates' rows, and not listed.
     """
     bits, nonzero, words, ints = worker.bits, worker.nonzero, worker.words, worker.ints
-    raw_end = top
+    raw_end, least = top, sizes.least_in_words
     # Excluded rows are collected from the far end of the room, out of the way of what the node will keep.
     excluded_at = words.size
     # Half of the rows and more hold a single column. Excluded ones go into one word, and so do candidates' if no
@@ -369,12 +364,14 @@ def _divide_rows(child, full, n_path, n_nonzero, top, payload_at, can_merge, wor
         elif can_merge:
             lone |= known if is_single else _U(0)
             words[raw_end] = known
-            raw_end += not is_single
+            raw_end += (not is_single) & is_wide(known, columns, ints, least)
         else:
             row_id = child.node[child.row_ids + other]
             words[raw_end] = known
             ints[payload_at + raw_end - top] = row_id if output is not None else sizes.right_multiplicities[row_id]
-            raw_end += 1
+            raw_end += is_wide(known, columns, ints, least)
+    if sizes.constraints[MIN_LEFT] > 1:
+        singles |= ~columns.wide
     return n_path, raw_end, excluded_at, singles, lone & ~singles
 
 
@@ -562,7 +559,11 @@ def _open_collected(child, collected, n_path, worker, sizes, output):
     else:
         kept_at, groups_at = collected.scratch + 3 * n_left, collected.scratch + 4 * n_left
         kept = layout.KeptColumns(worker.ints, kept_at, collected.n_kept, collected.n_columns, groups_at)
-        status = _open_bitset_frame(child, kept, _U(0), n_path, n_nonzero, collected.end, worker, sizes, output)
+        columns = layout.Columns(collected.end, _U(0), _U(0))
+        if sizes.weighs_columns and child.n_left != collected.n_columns:
+            are_unread = output is None and not needs_weights(n_path, sizes)
+            columns = weighed_columns(child, kept, worker.ints, columns.at, sizes.constraints[MIN_LEFT], are_unread)
+        status = _open_bitset_frame(child, kept, columns, _U(0), n_path, n_nonzero, worker, sizes, output)
     for k in range(n_nonzero):
         bits[nonzero[k]] = _U(0)
     return status
