@@ -44,12 +44,10 @@ from mbe_stage.bicliques.cpu.emit import (
 )
 from mbe_stage.bicliques.cpu.row_words import (
     drop_dominated,
-    drop_dominated_with_payload,
     is_excluded,
     merge_equal,
     restrict_distinct,
     sort_rows,
-    sort_rows_with_payload,
     table_size,
 )
 from mbe_stage.bicliques.cpu.techniques import CLOSED_SETS, COLUMN_GROUPS, DOMINATED
@@ -58,6 +56,7 @@ from mbe_stage.runtime.jit import compiled
 from mbe_stage.search.cpu.quanta import OK, OUTPUT_FULL, QUANTUM_OVER
 
 _U = np.uint64
+_ONE = _U(1)
 
 
 @compiled(nrt=False)
@@ -91,8 +90,8 @@ def push_bitset_frame(top, raw_end, excluded, behind, n_path, columns, worker, s
     else:
         kept_end = raw_end
         if DOMINATED:
-            kept_end = drop_dominated_with_payload(words, top, raw_end, excluded, worker.ints, behind.payload)
-        sort_rows_with_payload(words, top, kept_end, worker.ints, behind.payload)
+            kept_end = drop_dominated(words, top, raw_end, excluded, worker.ints, behind.payload)
+        sort_rows(words, top, kept_end, worker.ints, behind.payload)
         kept_end, ints_start, ints_top, n_most = _merge_into_groups(top, kept_end, behind, worker, sizes)
         n_least = path_multiplicity(worker.path, n_path, sizes)
     if kept_end == top:
@@ -151,12 +150,12 @@ def _settle_rows(top, raw_end, excluded, behind, n_path, worker, sizes):
     # Two thirds of the rows are dominated: looking at each is cheaper than sorting them all.
     if not needs_weights(n_path, sizes):
         if DOMINATED:
-            kept_end = drop_dominated(words, top, raw_end, excluded)
-        sort_rows(words, top, kept_end)
+            kept_end = drop_dominated(words, top, raw_end, excluded, None, top)
+        sort_rows(words, top, kept_end, None, top)
         return merge_equal(words, top, kept_end), behind.payload, behind.payload, n_right
     if DOMINATED:
-        kept_end = drop_dominated_with_payload(words, top, raw_end, excluded, ints, behind.payload)
-    sort_rows_with_payload(words, top, kept_end, ints, behind.payload)
+        kept_end = drop_dominated(words, top, raw_end, excluded, ints, behind.payload)
+    sort_rows(words, top, kept_end, ints, behind.payload)
     raw_end, kept_end = kept_end, top
     for k in range(top, raw_end):
         weight = ints[behind.payload + k - top]
@@ -407,10 +406,12 @@ def _narrow_rows(left, excluded, n_path, columns, behind, top, worker, sizes):
     least = sizes.least_in_words
     raw_end = top
     if not needs_weights(n_path, sizes):
+        alone = ~excluded.singles
         for k in range(excluded.siblings_end + 1, excluded.start):
             row = words[k] & left
             words[raw_end] = row
-            raw_end += is_wide(row, columns, ints, least) & (row != left)
+            is_kept = is_wide(row, columns, ints, least) if least > 1 else row & (row - _ONE) | row & alone != _U(0)
+            raw_end += is_kept & (row != left)
         control[layout.COUNT] += 1
         return raw_end, n_path + 1
     payload_at, weights_at = behind.payload - top, behind.groups - excluded.siblings

@@ -84,47 +84,6 @@ def emit_word(left, columns, n_path, rows_at, rows_end, behind, worker, sizes, o
     return True
 
 
-@compiled(nrt=False)
-def emit_closed_sets(closed, columns, n_path, rows_at, rows_end, behind, worker, sizes, output):
-    """All bicliques of a closed-set bitmap over the groups in ``worker.masks``; their right sides as in `emit_word`.
-
-    Parameters
-    ----------
-    n_path : int
-        Right members on the path.
-    rows_at : int
-        First row in the arena of words.
-    """
-    while closed != _U(0):
-        left = spread(_U(lowest_bit_index(closed)), worker.masks)
-        if not emit_word(left, columns, n_path, rows_at, rows_end, behind, worker, sizes, output):
-            return False
-        closed &= closed - _ONE
-    return True
-
-
-@compiled(nrt=False)
-def emit_list(child, n_path, worker, sizes, output):
-    """One biclique: the left set of a subgraph's child, and the path."""
-    control, node = worker.control, child.node
-    n_left = control[layout.LEFT_USED]
-    n_right = control[layout.RIGHT_USED]
-    if control[layout.N_OUT] == sizes.left_sizes.size:
-        return False
-    if n_left + child.n_ids > output.left.size or n_right + n_path > output.right.size:
-        return False
-    writes_left = output.left.size > 0
-    for k in range(child.left_at, child.left_end if writes_left else child.left_at):
-        column = child.column_starts + node[k]
-        for j in range(child.column_ids + node[column], child.column_ids + node[column + 1]):
-            output.left[n_left] = node[j]
-            n_left += 1
-    for k in range(n_path):
-        output.right[n_right + k] = worker.path[k]
-    _commit(n_left, n_right + n_path, 0 if writes_left else child.n_left, control, sizes, output)
-    return True
-
-
 @njit(inline="always")
 def _commit(n_left, n_right, weight, control, sizes, output):
     """Turn the written members, and `weight` left vertices that are not, into a biclique, if its size is wanted."""
@@ -256,28 +215,53 @@ def count_subsets(closed, candidates, n_path, worker, sizes):
         candidates &= candidates - _ONE
 
 
-@njit(inline="always")
+@compiled(nrt=False, inlined=True)
 def take_child(child, n_path, worker, sizes, output):
-    """Count or write the biclique of a subgraph's child."""
+    """Count or write the biclique of a subgraph's child: its left set, and the path."""
+    control, node = worker.control, child.node
     if output is None:
-        count_size(child.n_left, n_path, worker.control, sizes)
+        count_size(child.n_left, n_path, control, sizes)
         return True
-    return emit_list(child, n_path, worker, sizes, output)
+    n_left = control[layout.LEFT_USED]
+    n_right = control[layout.RIGHT_USED]
+    if control[layout.N_OUT] == sizes.left_sizes.size:
+        return False
+    if n_left + child.n_ids > output.left.size or n_right + n_path > output.right.size:
+        return False
+    writes_left = output.left.size > 0
+    for k in range(child.left_at, child.left_end if writes_left else child.left_at):
+        column = child.column_starts + node[k]
+        for j in range(child.column_ids + node[column], child.column_ids + node[column + 1]):
+            output.left[n_left] = node[j]
+            n_left += 1
+    for k in range(n_path):
+        output.right[n_right + k] = worker.path[k]
+    _commit(n_left, n_right + n_path, 0 if writes_left else child.n_left, control, sizes, output)
+    return True
 
 
 @compiled(nrt=False, inlined=True)
 def take_closed_sets(closed, n_path, rows_at, rows_end, behind, columns, worker, sizes, output):
     """Count or write the bicliques of a closed-set bitmap over the groups in ``worker.masks``.
 
+    Their right sides are as in `emit_word`.
+
     Parameters
     ----------
-    n_path, rows_at, rows_end : int
-        As in `emit_closed_sets`.
+    n_path : int
+        Right members on the path, those of the user if they are counted.
+    rows_at, rows_end : int
+        The candidates in the arena of words.
     """
     if output is None:
         count_closed_sets(closed, n_path, rows_at, rows_end, behind.payload, columns, worker, sizes)
         return True
-    return emit_closed_sets(closed, columns, n_path, rows_at, rows_end, behind, worker, sizes, output)
+    while closed != _U(0):
+        left = spread(_U(lowest_bit_index(closed)), worker.masks)
+        if not emit_word(left, columns, n_path, rows_at, rows_end, behind, worker, sizes, output):
+            return False
+        closed &= closed - _ONE
+    return True
 
 
 @compiled(nrt=False)
