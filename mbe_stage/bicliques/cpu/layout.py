@@ -150,12 +150,16 @@ class Collected(NamedTuple):
     ----------
     n_columns, n_kept : int
         New columns, and for how many of the parent's they stand.
+    twice, thrice : uint64
+        Those that stand for two of the parent's at least, and for three, if they fit a word.
     """
 
     scratch: int
     end: int
     n_columns: int
     n_kept: int
+    twice: np.uint64
+    thrice: np.uint64
 
 
 class Excluded(NamedTuple):

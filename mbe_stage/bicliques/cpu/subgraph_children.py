@@ -426,7 +426,7 @@ def _collect_last_rows(child, base, worker, sizes, output):
     frame = worker.frames[child.depth]
     n_left = child.left_end - child.left_at
     scratch_at, column_words = frame[layout.INTS_TOP], frame[layout.WORDS]
-    nothing = layout.Collected(scratch_at, scratch_at, _NONE, _NONE)
+    nothing = layout.Collected(scratch_at, scratch_at, _NONE, _NONE, _U(0), _U(0))
     if frame[layout.WORDS_TOP] == column_words:
         # The whole graph gets its words when they are needed first.
         if column_words + frame[layout.N_COLUMNS] > words.size:
@@ -461,8 +461,10 @@ def _collect_last_rows(child, base, worker, sizes, output):
         n_path = _join_path(child, base + lowest_bit_index(rest), n_path, worker, sizes, output)
         rest &= rest - _ONE
     live = union & later & ~common
-    n_columns, n_kept, end = collect_words(child, later, live, ints, scratch_at, words, column_words, top)
-    return OK, n_path, layout.Collected(scratch_at, end, n_columns, n_kept)
+    n_columns, n_kept, end, twice, thrice = collect_words(
+        child, later, live, ints, scratch_at, words, column_words, top
+    )
+    return OK, n_path, layout.Collected(scratch_at, end, n_columns, n_kept, twice, thrice)
 
 
 @njit(inline="always")
@@ -488,7 +490,7 @@ def _collect(child, n_counted, n_members, worker, sizes, output):
     n_left = child.left_end - child.left_at
     scratch_at, top = worker.frames[child.depth, layout.INTS_TOP], worker.frames[child.depth, layout.WORDS_TOP]
     ints_room, words_room = columns_room(n_left, n_members)
-    nothing = layout.Collected(scratch_at, scratch_at, _NONE, _NONE)
+    nothing = layout.Collected(scratch_at, scratch_at, _NONE, _NONE, _U(0), _U(0))
     if scratch_at + ints_room > ints.size:
         control[layout.NEEDED] = scratch_at + ints_room
         return layout.INTS_SHORT, _NONE, n_counted, nothing
@@ -507,8 +509,8 @@ def _collect(child, n_counted, n_members, worker, sizes, output):
             counts[other] = 0
         elif counts[other] < sizes.constraints[MIN_LEFT]:
             counts[other] = 0
-    n_columns, n_kept, end = collect_columns(child, counts, ints, scratch_at, words, top)
-    collected = layout.Collected(scratch_at, end, n_columns, n_kept)
+    n_columns, n_kept, end, twice, thrice = collect_columns(child, counts, ints, scratch_at, words, top)
+    collected = layout.Collected(scratch_at, end, n_columns, n_kept, twice, thrice)
     # Rows of a single column leave the node, anyway.
     if n_columns > layout.WORD_BITS and sizes.constraints[MIN_LEFT] > 2:
         n_counted = drop_narrow_excluded(child, collected, n_counted, sizes.constraints[MIN_LEFT], worker)
@@ -562,7 +564,7 @@ def _open_collected(child, collected, n_path, worker, sizes, output):
         columns = layout.Columns(collected.end, _U(0), _U(0))
         if sizes.weighs_columns and child.n_left != collected.n_columns:
             are_unread = output is None and not needs_weights(n_path, sizes)
-            columns = weighed_columns(child, kept, worker.ints, columns.at, sizes.constraints[MIN_LEFT], are_unread)
+            columns = weighed_columns(child, kept, collected, worker.ints, sizes.constraints[MIN_LEFT], are_unread)
         status = _open_bitset_frame(child, kept, columns, _U(0), n_path, n_nonzero, worker, sizes, output)
     for k in range(n_nonzero):
         bits[nonzero[k]] = _U(0)
