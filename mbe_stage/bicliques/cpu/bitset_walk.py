@@ -359,7 +359,7 @@ def _visit_child(left, excluded, n_path, columns, depth, worker, sizes, output):
             return OUTPUT_FULL
     if raw_end == top:
         return OK
-    if output is None and raw_end - top <= 2 and may_count_pair(n_path, sizes):
+    if DOMINATED and output is None and raw_end - top <= 2 and not needs_weights(n_path, sizes):
         count_pair(words[top], words[raw_end - 1], excluded, columns, least, worker)
         return OK
     if COLUMN_GROUPS and column_groups(words, top, raw_end, masks):
@@ -370,12 +370,6 @@ def _visit_child(left, excluded, n_path, columns, depth, worker, sizes, output):
         return OK if is_taken else OUTPUT_FULL
     push_bitset_frame(top, raw_end, excluded, behind, n_path, columns, worker, sizes, output)
     return OK
-
-
-@njit(inline="always")
-def may_count_pair(n_path, sizes):
-    """True if `count_pair` need not weigh rows: any one more is enough on the right."""
-    return DOMINATED and not needs_weights(n_path, sizes)
 
 
 @compiled(nrt=False)

@@ -14,7 +14,6 @@ from mbe_stage.bicliques.cpu.closed_sets import (
     CLOSED_SET_WIDTH,
     NO_GROUP,
     SUPERSETS,
-    TOUCHING,
     spread,
     subset_of,
     wide_subsets,
@@ -143,26 +142,11 @@ def count_closed_sets(closed, n_path, rows_at, rows_end, weights_at, columns, wo
         return
     least = sizes.least_in_words
     narrow = closed & ~wide_subsets(least)
-    if narrow != _U(0):
-        narrow &= ~TOUCHING[_wide_groups(worker, columns, least)]
-        nearly_wide = narrow & wide_subsets(least - 1)
-        if least > 2 and nearly_wide != _U(0):
-            narrow &= ~(nearly_wide & TOUCHING[_wide_groups(worker, columns, 2)])
-        closed ^= narrow
-        while least > UNWEIGHED and narrow != _U(0):
-            left = spread(_U(lowest_bit_index(narrow)), worker.masks)
-            worker.control[layout.COUNT] += is_wide(left, columns, worker.ints, least)
-            narrow &= narrow - _ONE
-    worker.control[layout.COUNT] += popcount(closed)
-
-
-@compiled(nrt=False, inlined=True)
-def _wide_groups(worker, columns, least):
-    """Say which of the groups in ``worker.masks`` stand for at least so many left vertices, a bit each."""
-    groups = 0
-    for k in range(CLOSED_SET_WIDTH):
-        groups |= is_wide(worker.masks[k], columns, worker.ints, least) << k
-    return groups
+    worker.control[layout.COUNT] += popcount(closed ^ narrow)
+    while narrow != _U(0):
+        left = spread(_U(lowest_bit_index(narrow)), worker.masks)
+        worker.control[layout.COUNT] += is_wide(left, columns, worker.ints, least)
+        narrow &= narrow - _ONE
 
 
 @compiled(nrt=False)

@@ -15,7 +15,7 @@ from numba import njit
 
 from mbe_stage.bicliques.constraints import MIN_LEFT, MIN_RIGHT
 from mbe_stage.bicliques.cpu import layout
-from mbe_stage.bicliques.cpu.bitset_walk import count_pair, may_count_pair, push_bitset_frame
+from mbe_stage.bicliques.cpu.bitset_walk import count_pair, push_bitset_frame
 from mbe_stage.bicliques.cpu.closed_sets import (
     CLOSED_SET_WIDTH,
     TOUCHING,
@@ -46,7 +46,7 @@ from mbe_stage.bicliques.cpu.merged_columns import (
 from mbe_stage.bicliques.cpu.prefetch import prefetch_column
 from mbe_stage.bicliques.cpu.row_words import table_size
 from mbe_stage.bicliques.cpu.subgraphs import first_in_words, open_subgraph, write_last_rows
-from mbe_stage.bicliques.cpu.techniques import CLOSED_SETS, COLUMN_GROUPS
+from mbe_stage.bicliques.cpu.techniques import CLOSED_SETS, COLUMN_GROUPS, DOMINATED
 from mbe_stage.bits import lowest_bit_index, popcount
 from mbe_stage.runtime.jit import compiled
 from mbe_stage.search.cpu.quanta import OK, OUTPUT_FULL
@@ -288,16 +288,13 @@ def _open_bitset_frame(child, kept, columns, full, n_path, n_nonzero, worker, si
     can_merge = output is None and not needs_weights(n_path + (full != _U(0)), sizes)
     if kept.groups < 0 and columns.heavy != _U(0) and not (can_merge and sizes.constraints[MIN_LEFT] <= UNWEIGHED):
         write_column_weights(child, kept, ints, columns.at)
-    n_path, raw_end, excluded_at, singles, lone = _divide_rows(
+    n_path, raw_end, excluded_at, singles = _divide_rows(
         child, columns, full, n_path, n_nonzero, top, payload_at, can_merge, worker, sizes, output
     )
     if n_path == 0:
         return OK
     if not take_child(child, n_path, worker, sizes, output):
         return OUTPUT_FULL
-    if raw_end == top and lone == _U(0):
-        return OK
-    raw_end = _append_singles(lone, words, raw_end)
     if raw_end == top:
         return OK
     if output is not None:
@@ -305,7 +302,7 @@ def _open_bitset_frame(child, kept, columns, full, n_path, n_nonzero, worker, si
         write_column_ids(child, kept, ints, starts_at, layout.WORD_BITS + 1, columns.at + layout.COLUMN_IDS)
     behind = layout.Behind(payload_at, layout.NO_GROUPS, 0)
     excluded = layout.Excluded(excluded_at, excluded_end, singles, top, top)
-    if output is None and raw_end - top <= 2 and may_count_pair(n_path, sizes):
+    if DOMINATED and output is None and raw_end - top <= 2 and not needs_weights(n_path, sizes):
         count_pair(words[top], words[raw_end - 1], excluded, columns, sizes.least_in_words, worker)
         return OK
     if COLUMN_GROUPS and column_groups(words, top, raw_end, masks):
@@ -333,8 +330,8 @@ def _divide_rows(child, columns, full, n_path, n_nonzero, top, payload_at, can_m
         0 if an excluded row holds the whole left set.
     raw_end, excluded_at : int
         End of the candidates, and the first of the excluded rows, which end with the arena.
-    singles, lone : uint64
-        The columns that an excluded row holds; other single columns that are candidates' rows, and not listed.
+    singles : uint64
+        The columns that an excluded row holds, or that are too few alone.
     """
     bits, nonzero, words, ints = worker.bits, worker.nonzero, worker.words, worker.ints
     raw_end, least = top, sizes.least_in_words
@@ -351,7 +348,7 @@ def _divide_rows(child, columns, full, n_path, n_nonzero, top, payload_at, can_m
         is_single = known & (known - _ONE) == _U(0)
         if other < child.row:
             if known == full:
-                return _NONE, top, excluded_at, singles, lone
+                return _NONE, top, excluded_at, singles
             singles |= known
             words[excluded_at - 1] = known
             excluded_at -= not is_single
@@ -372,17 +369,12 @@ def _divide_rows(child, columns, full, n_path, n_nonzero, top, payload_at, can_m
             raw_end += is_wide(known, columns, ints, least)
     if sizes.constraints[MIN_LEFT] > 1:
         singles |= ~columns.wide
-    return n_path, raw_end, excluded_at, singles, lone & ~singles
-
-
-@njit(inline="always")
-def _append_singles(columns, words, end):
-    """Append a row for each column in a word; return the new end."""
-    while columns != _U(0):
-        words[end] = columns & (~columns + _ONE)
-        end += 1
-        columns &= columns - _ONE
-    return end
+    lone &= ~singles
+    while lone != _U(0):
+        words[raw_end] = lone & (~lone + _ONE)
+        raw_end += 1
+        lone &= lone - _ONE
+    return n_path, raw_end, excluded_at, singles
 
 
 # List children are few and a lot of work: by themselves, they compile in less time.
