@@ -309,12 +309,9 @@ def _count_small_child(left, excluded, n_path, columns, depth, worker, sizes):
     forbidden |= subsets_inside(words, excluded.siblings, row_at, left) | singles_inside(excluded.singles, left)
     # The child's own row is a candidate: its left set is a result itself.
     closed = closed_sets(subsets_inside(words, row_at, rows_end, left), forbidden)
-    if not has_medium:
-        wide = wide_subsets(least)
-        if heavy != _U(0):
-            wide |= TOUCHING[extract_bits(columns.wide, left)]
-            wide |= TOUCHING[extract_bits(heavy, left)] & wide_subsets(least - 1)
-        closed &= wide
+    if least > 1 and not has_medium:
+        wide, nearly_wide = TOUCHING[extract_bits(columns.wide, left)], TOUCHING[extract_bits(heavy, left)]
+        closed &= wide_subsets(least) | wide | (nearly_wide & wide_subsets(least - 1))
     if not (has_medium or sizes.are_exact or n_least < sizes.constraints[MIN_RIGHT]):
         control[layout.COUNT] += popcount(closed)
     elif closed != _U(0):

@@ -295,6 +295,9 @@ def _open_bitset_frame(child, kept, columns, full, n_path, n_nonzero, worker, si
         return OK
     if not take_child(child, n_path, worker, sizes, output):
         return OUTPUT_FULL
+    if can_merge and sizes.least_in_words == 1:
+        # All rows are wide: weights say no more.
+        columns = layout.Columns(columns.at, _U(0), _U(0))
     if raw_end == top:
         return OK
     if output is not None:
