@@ -310,8 +310,7 @@ def _count_small_child(left, excluded, n_path, columns, depth, worker, sizes):
     # The child's own row is a candidate: its left set is a result itself.
     closed = closed_sets(subsets_inside(words, row_at, rows_end, left), forbidden)
     if least > 1 and not has_medium:
-        wide, nearly_wide = TOUCHING[extract_bits(columns.wide, left)], TOUCHING[extract_bits(heavy, left)]
-        closed &= wide_subsets(least) | wide | (nearly_wide & wide_subsets(least - 1))
+        closed &= wide_subsets(least) | TOUCHING[extract_bits(heavy, left)]
     if not (has_medium or sizes.are_exact or n_least < sizes.constraints[MIN_RIGHT]):
         control[layout.COUNT] += popcount(closed)
     elif closed != _U(0):

@@ -281,11 +281,11 @@ def is_hopeless(left_most, right_least, right_most, constraints):
 
 @compiled(nrt=False, inlined=True)
 def is_wide(word, columns, ints, least):
-    """True if the columns in a word stand for enough left vertices."""
+    """True if the columns in a word stand for enough left vertices; a heavy one alone may be too few all the same."""
     if least > UNWEIGHED and medium_columns(word, columns) != _U(0):
         return popcount(word) >= least or word_weight(word, columns, ints) >= least
     # No branch on the word, since it would be unpredictable.
-    return (popcount(word) + (word & columns.heavy != _U(0)) >= least) | (word & columns.wide != _U(0))
+    return (popcount(word) >= least) | (word & columns.heavy != _U(0))
 
 
 @compiled(nrt=False, inlined=True)
