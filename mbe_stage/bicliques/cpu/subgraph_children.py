@@ -289,7 +289,7 @@ def _open_bitset_frame(child, kept, columns, full, n_path, n_nonzero, worker, si
     if kept.groups < 0 and columns.heavy != _U(0) and not (can_merge and sizes.constraints[MIN_LEFT] <= UNWEIGHED):
         write_column_weights(child, kept, ints, columns.at)
     n_path, raw_end, excluded_at, singles = _divide_rows(
-        child, columns, full, n_path, n_nonzero, top, payload_at, can_merge, worker, sizes, output
+        child, columns, full, n_path, n_nonzero, payload_at, can_merge, worker, sizes, output
     )
     if n_path == 0:
         return OK
@@ -319,7 +319,7 @@ def _open_bitset_frame(child, kept, columns, full, n_path, n_nonzero, worker, si
 
 
 @njit(inline="always")
-def _divide_rows(child, columns, full, n_path, n_nonzero, top, payload_at, can_merge, worker, sizes, output):
+def _divide_rows(child, columns, full, n_path, n_nonzero, payload_at, can_merge, worker, sizes, output):
     """Divide the rows in `bits` into those on the path, candidates from ``words[top]`` on, and excluded ones.
 
     Parameters
@@ -337,7 +337,8 @@ def _divide_rows(child, columns, full, n_path, n_nonzero, top, payload_at, can_m
         The columns that an excluded row holds, or that are too few alone.
     """
     bits, nonzero, words, ints = worker.bits, worker.nonzero, worker.words, worker.ints
-    raw_end, least = top, sizes.least_in_words
+    raw_end = top = worker.frames[child.depth, layout.WORDS_TOP]
+    least = sizes.least_in_words
     # Excluded rows are collected from the far end of the room, out of the way of what the node will keep.
     excluded_at = words.size
     # Half of the rows and more hold a single column. Excluded ones go into one word, and so do candidates' if no
