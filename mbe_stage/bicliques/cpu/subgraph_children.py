@@ -144,10 +144,7 @@ def _visit_bitmap_child(child, worker, sizes, output):
     for k in range(child.left_at, child.left_end):
         prefetch_column(child, k, 0)
         if sizes.weighs_columns:
-            weight = np.int64(node[child.column_weights + node[k]])
-            n_left += weight
-            heavy |= bit if weight > 1 else _U(0)
-            wide |= bit if weight >= sizes.constraints[MIN_LEFT] else _U(0)
+            n_left += node[child.column_weights + node[k]]
         column = child.column_offsets + node[k]
         for j in range(child.column_members + node[column], child.column_members + node[column + 1]):
             other = node[j]
@@ -158,6 +155,10 @@ def _visit_bitmap_child(child, worker, sizes, output):
         bit <<= _ONE
     control[layout.WORK] += 8 + 2 * n_nonzero
     if sizes.weighs_columns:
+        for k in range(width if n_left != width else 0):
+            weight = node[child.column_weights + node[child.left_at + k]]
+            heavy |= _U(weight > 1) << _U(k)
+            wide |= _U(weight >= sizes.constraints[MIN_LEFT]) << _U(k)
         node, weights, starts, row_ids, offsets, members, ids, row, left_at, left_end, _, n_ids, depth = child
         child = layout.Child(
             node, weights, starts, row_ids, offsets, members, ids, row, left_at, left_end, n_left, n_ids, depth
