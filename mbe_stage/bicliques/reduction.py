@@ -127,14 +127,24 @@ def core_of(graph: BipartiteCSR, query: BicliqueQuery, *, is_exact: bool = True)
     if (query.min_left, query.min_right, query.containing_left, query.containing_right) == (1, 1, (), ()):
         return whole(graph)
     if not is_exact and not query.containing_left and not query.containing_right:
-        sides = (graph.left_degrees, query.min_right), (graph.right_degrees, query.min_left)
-        if sum(int(degrees[degrees < least].sum()) for degrees, least in sides) < _FEW * graph.n_edges:
+        n_left = _edges_of_few(graph.left_offsets, query.min_right)
+        if n_left + _edges_of_few(graph.right_offsets, query.min_left) < _FEW * graph.n_edges:
             return whole(graph)
     left_alive, right_alive = common_neighbours(graph, query.containing_left, query.containing_right)
     if not (left_alive[list(query.containing_left)].all() and right_alive[list(query.containing_right)].all()):
         left_alive[:] = False
     peel_to_core(graph, left_alive, right_alive, query.min_left, query.min_right)
     return whole(graph).only(left_alive, right_alive)
+
+
+@compiled(LONGS, int64)
+def _edges_of_few(offsets, least):
+    """Return the number of edges of the vertices with fewer than `least`."""
+    n_edges = 0
+    for k in range(offsets.size - 1):
+        degree = offsets[k + 1] - offsets[k]
+        n_edges += degree if degree < least else 0
+    return n_edges
 
 
 def _without_weak_edges(graph: BipartiteCSR, min_left: int, min_right: int) -> BipartiteCSR:
@@ -196,7 +206,7 @@ def _strong_edges(offsets, members, other_offsets, other_members, min_rows, min_
 
 def compile_steps() -> tuple[CompileStep, ...]:
     """Return the steps to compile the functions of this module and those that filter adjacency arrays."""
-    return (*subgraphs.compile_steps(), *steps_of(_strong_edges))
+    return (*subgraphs.compile_steps(), *steps_of(_edges_of_few, _strong_edges))
 
 
 @compiled()

@@ -28,11 +28,9 @@ from mbe_stage.bicliques.cpu.closed_sets import (
 from mbe_stage.bicliques.cpu.layout import Excluded
 from mbe_stage.bicliques.cpu.row_words import (
     drop_dominated,
-    drop_dominated_with_payload,
     merge_equal,
     restrict_distinct,
     sort_rows,
-    sort_rows_with_payload,
     table_size,
 )
 from mbe_stage.bicliques.cpu.twin_expansion import SORT_SLACK, Found, Translation, expand_blocks, sort_ids
@@ -125,11 +123,11 @@ def test_subsets_that_hold_or_touch_another(subsets: set[int], other: int) -> No
 def test_sorting_and_merging(values: list[int]) -> None:
     rows = as_rows(values)
     payload = np.arange(rows.size, dtype=np.int32)
-    sort_rows_with_payload(rows, 0, rows.size, payload, 0)
+    sort_rows(rows, 0, rows.size, payload, 0)
     assert rows.tolist() == sorted(values)
     assert [values[k] for k in payload] == rows.tolist()
     alone = as_rows(values)
-    sort_rows(alone, 0, alone.size)
+    sort_rows(alone, 0, alone.size, None, 0)
     assert alone.tolist() == rows.tolist()
     assert rows[: merge_equal(rows, 0, rows.size)].tolist() == sorted(set(values))
 
@@ -143,11 +141,9 @@ def test_dominated_rows_are_dropped(values: list[int], excluded: list[int], sing
     every_excluded = [*excluded, *(1 << bit for bit in range(8) if singles >> bit & 1)]
     expected = [row for row in values if not any(row & ~other == 0 for other in every_excluded)]
     with_payload, payload = words.copy(), np.arange(n, dtype=np.int32)
-    n_kept = drop_dominated(words, 0, n, Excluded(n, half, np.uint64(singles), half, n_all))
+    n_kept = drop_dominated(words, 0, n, Excluded(n, half, np.uint64(singles), half, n_all), None, 0)
     assert words[:n_kept].tolist() == expected
-    n_kept = drop_dominated_with_payload(
-        with_payload, 0, n, Excluded(n, half, np.uint64(singles), half, n_all), payload, 0
-    )
+    n_kept = drop_dominated(with_payload, 0, n, Excluded(n, half, np.uint64(singles), half, n_all), payload, 0)
     assert with_payload[:n_kept].tolist() == expected
     assert [values[k] for k in payload[:n_kept]] == expected
 

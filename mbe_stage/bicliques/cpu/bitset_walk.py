@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from mbe_stage.bicliques.constraints import ACTIVE, MAX_LEFT, MIN_LEFT, MIN_RIGHT
+from mbe_stage.bicliques.constraints import ACTIVE, MAX_LEFT, MIN_RIGHT
 from mbe_stage.bicliques.cpu import layout
 from mbe_stage.bicliques.cpu.closed_sets import (
     CLOSED_SET_WIDTH,
@@ -44,12 +44,10 @@ from mbe_stage.bicliques.cpu.emit import (
 )
 from mbe_stage.bicliques.cpu.row_words import (
     drop_dominated,
-    drop_dominated_with_payload,
     is_excluded,
     merge_equal,
     restrict_distinct,
     sort_rows,
-    sort_rows_with_payload,
     table_size,
 )
 from mbe_stage.bicliques.cpu.techniques import CLOSED_SETS, COLUMN_GROUPS, DOMINATED
@@ -58,6 +56,7 @@ from mbe_stage.runtime.jit import compiled
 from mbe_stage.search.cpu.quanta import OK, OUTPUT_FULL, QUANTUM_OVER
 
 _U = np.uint64
+_ONE = _U(1)
 
 
 @compiled(nrt=False)
@@ -91,8 +90,8 @@ def push_bitset_frame(top, raw_end, excluded, behind, n_path, columns, worker, s
     else:
         kept_end = raw_end
         if DOMINATED:
-            kept_end = drop_dominated_with_payload(words, top, raw_end, excluded, worker.ints, behind.payload)
-        sort_rows_with_payload(words, top, kept_end, worker.ints, behind.payload)
+            kept_end = drop_dominated(words, top, raw_end, excluded, worker.ints, behind.payload)
+        sort_rows(words, top, kept_end, worker.ints, behind.payload)
         kept_end, ints_start, ints_top, n_most = _merge_into_groups(top, kept_end, behind, worker, sizes)
         n_least = path_multiplicity(worker.path, n_path, sizes)
     if kept_end == top:
@@ -116,7 +115,7 @@ def push_bitset_frame(top, raw_end, excluded, behind, n_path, columns, worker, s
             children_end -= 1
         if children_end == top:
             return
-    end, singles = restrict_distinct(words, excluded, union, kept_end, columns.heavy, sizes.constraints[MIN_LEFT])
+    end, singles = restrict_distinct(words, excluded, union, kept_end, columns.heavy, sizes.least_in_words)
     depth += 1
     frames[depth, layout.KIND] = layout.BITSET
     frames[depth, layout.FIRST] = 0
@@ -151,12 +150,12 @@ def _settle_rows(top, raw_end, excluded, behind, n_path, worker, sizes):
     # Two thirds of the rows are dominated: looking at each is cheaper than sorting them all.
     if not needs_weights(n_path, sizes):
         if DOMINATED:
-            kept_end = drop_dominated(words, top, raw_end, excluded)
-        sort_rows(words, top, kept_end)
+            kept_end = drop_dominated(words, top, raw_end, excluded, None, top)
+        sort_rows(words, top, kept_end, None, top)
         return merge_equal(words, top, kept_end), behind.payload, behind.payload, n_right
     if DOMINATED:
-        kept_end = drop_dominated_with_payload(words, top, raw_end, excluded, ints, behind.payload)
-    sort_rows_with_payload(words, top, kept_end, ints, behind.payload)
+        kept_end = drop_dominated(words, top, raw_end, excluded, ints, behind.payload)
+    sort_rows(words, top, kept_end, ints, behind.payload)
     raw_end, kept_end = kept_end, top
     for k in range(top, raw_end):
         weight = ints[behind.payload + k - top]
@@ -288,10 +287,10 @@ def _count_small_child(left, excluded, n_path, columns, depth, worker, sizes):
     words, ints, control = worker.words, worker.ints, worker.control
     row_at, rows_end = excluded.siblings_end, excluded.start
     weights_at = worker.frames[depth, layout.INTS] + row_at - excluded.siblings
-    heavy, least = left & columns.heavy, sizes.constraints[MIN_LEFT]
+    heavy, least = left & columns.heavy, sizes.least_in_words
     has_medium = least > UNWEIGHED and medium_columns(left, columns) != _U(0)
-    # Single columns that are left sets, unless an excluded row holds them.
-    alone = left & (columns.wide if least > 1 else ~_U(0)) & ~excluded.singles
+    # Single columns that are left sets.
+    alone = left & ~excluded.singles
     is_only = popcount(left) <= (1 if alone != _U(0) else 2) or (heavy == _U(0) and popcount(left) <= least)
     if DOMINATED and is_only:
         # All other left sets below are too small, or excluded.
@@ -310,12 +309,8 @@ def _count_small_child(left, excluded, n_path, columns, depth, worker, sizes):
     forbidden |= subsets_inside(words, excluded.siblings, row_at, left) | singles_inside(excluded.singles, left)
     # The child's own row is a candidate: its left set is a result itself.
     closed = closed_sets(subsets_inside(words, row_at, rows_end, left), forbidden)
-    if not has_medium:
-        wide = wide_subsets(least)
-        if heavy != _U(0):
-            wide |= TOUCHING[extract_bits(columns.wide, left)]
-            wide |= TOUCHING[extract_bits(heavy, left)] & wide_subsets(least - 1)
-        closed &= wide
+    if least > 1 and not has_medium:
+        closed &= wide_subsets(least) | TOUCHING[extract_bits(heavy, left)]
     if not (has_medium or sizes.are_exact or n_least < sizes.constraints[MIN_RIGHT]):
         control[layout.COUNT] += popcount(closed)
     elif closed != _U(0):
@@ -330,7 +325,7 @@ def _visit_child(left, excluded, n_path, columns, depth, worker, sizes, output):
     The node's rows stand between its earlier siblings, which are excluded for the child, and its excluded rows.
     """
     words, ints, control, frames, masks = worker.words, worker.ints, worker.control, worker.frames, worker.masks
-    least = sizes.constraints[MIN_LEFT]
+    least = sizes.least_in_words
     if not DOMINATED and is_excluded(left, words, excluded):
         return OK
     top, ints_top, groups_at = (
@@ -360,7 +355,7 @@ def _visit_child(left, excluded, n_path, columns, depth, worker, sizes, output):
             return OUTPUT_FULL
     if raw_end == top:
         return OK
-    if output is None and raw_end - top <= 2 and may_count_pair(n_path, sizes):
+    if DOMINATED and output is None and raw_end - top <= 2 and not needs_weights(n_path, sizes):
         count_pair(words[top], words[raw_end - 1], excluded, columns, least, worker)
         return OK
     if COLUMN_GROUPS and column_groups(words, top, raw_end, masks):
@@ -371,12 +366,6 @@ def _visit_child(left, excluded, n_path, columns, depth, worker, sizes, output):
         return OK if is_taken else OUTPUT_FULL
     push_bitset_frame(top, raw_end, excluded, behind, n_path, columns, worker, sizes, output)
     return OK
-
-
-@njit(inline="always")
-def may_count_pair(n_path, sizes):
-    """True if `count_pair` need not weigh rows: any one more is enough on the right."""
-    return DOMINATED and not needs_weights(n_path, sizes)
 
 
 @compiled(nrt=False)
@@ -404,13 +393,15 @@ def _narrow_rows(left, excluded, n_path, columns, behind, top, worker, sizes):
         End of the rows, which begin at ``words[top]``, and the right vertices on the child's path.
     """
     words, ints, control = worker.words, worker.ints, worker.control
-    least = sizes.constraints[MIN_LEFT]
+    least = sizes.least_in_words
     raw_end = top
     if not needs_weights(n_path, sizes):
+        alone = ~excluded.singles
         for k in range(excluded.siblings_end + 1, excluded.start):
             row = words[k] & left
             words[raw_end] = row
-            raw_end += is_wide(row, columns, ints, least) & (row != left)
+            is_kept = is_wide(row, columns, ints, least) if least > 1 else row & (row - _ONE) | row & alone != _U(0)
+            raw_end += is_kept & (row != left)
         control[layout.COUNT] += 1
         return raw_end, n_path + 1
     payload_at, weights_at = behind.payload - top, behind.groups - excluded.siblings

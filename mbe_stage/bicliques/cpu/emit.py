@@ -14,7 +14,6 @@ from mbe_stage.bicliques.cpu.closed_sets import (
     CLOSED_SET_WIDTH,
     NO_GROUP,
     SUPERSETS,
-    TOUCHING,
     spread,
     subset_of,
     wide_subsets,
@@ -84,47 +83,6 @@ def emit_word(left, columns, n_path, rows_at, rows_end, behind, worker, sizes, o
     return True
 
 
-@compiled(nrt=False)
-def emit_closed_sets(closed, columns, n_path, rows_at, rows_end, behind, worker, sizes, output):
-    """All bicliques of a closed-set bitmap over the groups in ``worker.masks``; their right sides as in `emit_word`.
-
-    Parameters
-    ----------
-    n_path : int
-        Right members on the path.
-    rows_at : int
-        First row in the arena of words.
-    """
-    while closed != _U(0):
-        left = spread(_U(lowest_bit_index(closed)), worker.masks)
-        if not emit_word(left, columns, n_path, rows_at, rows_end, behind, worker, sizes, output):
-            return False
-        closed &= closed - _ONE
-    return True
-
-
-@compiled(nrt=False)
-def emit_list(child, n_path, worker, sizes, output):
-    """One biclique: the left set of a subgraph's child, and the path."""
-    control, node = worker.control, child.node
-    n_left = control[layout.LEFT_USED]
-    n_right = control[layout.RIGHT_USED]
-    if control[layout.N_OUT] == sizes.left_sizes.size:
-        return False
-    if n_left + child.n_ids > output.left.size or n_right + n_path > output.right.size:
-        return False
-    writes_left = output.left.size > 0
-    for k in range(child.left_at, child.left_end if writes_left else child.left_at):
-        column = child.column_starts + node[k]
-        for j in range(child.column_ids + node[column], child.column_ids + node[column + 1]):
-            output.left[n_left] = node[j]
-            n_left += 1
-    for k in range(n_path):
-        output.right[n_right + k] = worker.path[k]
-    _commit(n_left, n_right + n_path, 0 if writes_left else child.n_left, control, sizes, output)
-    return True
-
-
 @njit(inline="always")
 def _commit(n_left, n_right, weight, control, sizes, output):
     """Turn the written members, and `weight` left vertices that are not, into a biclique, if its size is wanted."""
@@ -182,28 +140,13 @@ def count_closed_sets(closed, n_path, rows_at, rows_end, weights_at, columns, wo
     if needs_weights(n_path, sizes):
         count_each(closed, n_path, _U(0), rows_at, rows_end, weights_at, columns, worker, sizes)
         return
-    least = sizes.constraints[MIN_LEFT]
+    least = sizes.least_in_words
     narrow = closed & ~wide_subsets(least)
-    if narrow != _U(0):
-        narrow &= ~TOUCHING[_wide_groups(worker, columns, least)]
-        nearly_wide = narrow & wide_subsets(least - 1)
-        if least > 2 and nearly_wide != _U(0):
-            narrow &= ~(nearly_wide & TOUCHING[_wide_groups(worker, columns, 2)])
-        closed ^= narrow
-        while least > UNWEIGHED and narrow != _U(0):
-            left = spread(_U(lowest_bit_index(narrow)), worker.masks)
-            worker.control[layout.COUNT] += is_wide(left, columns, worker.ints, least)
-            narrow &= narrow - _ONE
-    worker.control[layout.COUNT] += popcount(closed)
-
-
-@compiled(nrt=False, inlined=True)
-def _wide_groups(worker, columns, least):
-    """Say which of the groups in ``worker.masks`` stand for at least so many left vertices, a bit each."""
-    groups = 0
-    for k in range(CLOSED_SET_WIDTH):
-        groups |= is_wide(worker.masks[k], columns, worker.ints, least) << k
-    return groups
+    worker.control[layout.COUNT] += popcount(closed ^ narrow)
+    while narrow != _U(0):
+        left = spread(_U(lowest_bit_index(narrow)), worker.masks)
+        worker.control[layout.COUNT] += is_wide(left, columns, worker.ints, least)
+        narrow &= narrow - _ONE
 
 
 @compiled(nrt=False)
@@ -256,28 +199,53 @@ def count_subsets(closed, candidates, n_path, worker, sizes):
         candidates &= candidates - _ONE
 
 
-@njit(inline="always")
+@compiled(nrt=False, inlined=True)
 def take_child(child, n_path, worker, sizes, output):
-    """Count or write the biclique of a subgraph's child."""
+    """Count or write the biclique of a subgraph's child: its left set, and the path."""
+    control, node = worker.control, child.node
     if output is None:
-        count_size(child.n_left, n_path, worker.control, sizes)
+        count_size(child.n_left, n_path, control, sizes)
         return True
-    return emit_list(child, n_path, worker, sizes, output)
+    n_left = control[layout.LEFT_USED]
+    n_right = control[layout.RIGHT_USED]
+    if control[layout.N_OUT] == sizes.left_sizes.size:
+        return False
+    if n_left + child.n_ids > output.left.size or n_right + n_path > output.right.size:
+        return False
+    writes_left = output.left.size > 0
+    for k in range(child.left_at, child.left_end if writes_left else child.left_at):
+        column = child.column_starts + node[k]
+        for j in range(child.column_ids + node[column], child.column_ids + node[column + 1]):
+            output.left[n_left] = node[j]
+            n_left += 1
+    for k in range(n_path):
+        output.right[n_right + k] = worker.path[k]
+    _commit(n_left, n_right + n_path, 0 if writes_left else child.n_left, control, sizes, output)
+    return True
 
 
 @compiled(nrt=False, inlined=True)
 def take_closed_sets(closed, n_path, rows_at, rows_end, behind, columns, worker, sizes, output):
     """Count or write the bicliques of a closed-set bitmap over the groups in ``worker.masks``.
 
+    Their right sides are as in `emit_word`.
+
     Parameters
     ----------
-    n_path, rows_at, rows_end : int
-        As in `emit_closed_sets`.
+    n_path : int
+        Right members on the path, those of the user if they are counted.
+    rows_at, rows_end : int
+        The candidates in the arena of words.
     """
     if output is None:
         count_closed_sets(closed, n_path, rows_at, rows_end, behind.payload, columns, worker, sizes)
         return True
-    return emit_closed_sets(closed, columns, n_path, rows_at, rows_end, behind, worker, sizes, output)
+    while closed != _U(0):
+        left = spread(_U(lowest_bit_index(closed)), worker.masks)
+        if not emit_word(left, columns, n_path, rows_at, rows_end, behind, worker, sizes, output):
+            return False
+        closed &= closed - _ONE
+    return True
 
 
 @compiled(nrt=False)
@@ -313,35 +281,14 @@ def is_hopeless(left_most, right_least, right_most, constraints):
 
 @compiled(nrt=False, inlined=True)
 def is_wide(word, columns, ints, least):
-    """True if the columns in a word stand for enough left vertices."""
+    """True if the columns in a word stand for enough left vertices; a heavy one alone may be too few all the same."""
     if least > UNWEIGHED and medium_columns(word, columns) != _U(0):
         return popcount(word) >= least or word_weight(word, columns, ints) >= least
     # No branch on the word, since it would be unpredictable.
-    return (popcount(word) + (word & columns.heavy != _U(0)) >= least) | (word & columns.wide != _U(0))
+    return (popcount(word) >= least) | (word & columns.heavy != _U(0))
 
 
 @compiled(nrt=False, inlined=True)
 def medium_columns(word, columns):
     """The columns in a word that stand for several left vertices, but fewer than are wanted at least."""
     return word & columns.heavy & ~columns.wide
-
-
-@compiled(nrt=False)
-def drop_narrow(words, start, end, columns, ints, payload_at, least):
-    """Keep the rows with at least `least` left vertices, in place and in order; returns the new end.
-
-    Below a narrower row there is nothing but narrower ones, and no wanted left set lies inside it: it is needed neither
-    as a candidate, nor as excluded, nor among the right sides. The entries from ``ints[payload_at]`` on move along.
-
-    Parameters
-    ----------
-    payload_at : int
-        First of the entries in the arena of ints that move along.
-    """
-    kept = start
-    shift = payload_at - start
-    for k in range(start, end):
-        words[kept] = words[k]
-        ints[shift + kept] = ints[shift + k]
-        kept += is_wide(words[k], columns, ints, least)
-    return kept

@@ -71,6 +71,9 @@ class Sizes(NamedTuple):
         whose members are not written has the user's.
     weighs_columns : bool
         True if the number of left vertices matters.
+    least_in_words : int
+        `min_left` where it takes a look at a row of several columns, else 1: single columns that are too few are taken
+        for excluded rows.
     are_exact : bool
         True if minimum sizes of the two sides are not all: the size of each biclique has to be known.
     most_out : int
@@ -83,6 +86,7 @@ class Sizes(NamedTuple):
     left_sizes: np.ndarray
     right_sizes: np.ndarray
     weighs_columns: bool
+    least_in_words: int
     are_exact: bool
     most_out: int
 
@@ -98,7 +102,7 @@ class Output(NamedTuple):
 WORKER_STATE = types.NamedTuple(
     (int64[:, ::1], _INTS, _WORDS, _INTS, _WORDS, _INTS, _INTS, _WORDS, _LONGS, _LONGS), WorkerState
 )
-SIZES = types.NamedTuple((_INTS, _INTS, _LONGS, _INTS, _INTS, boolean, boolean, int64), Sizes)
+SIZES = types.NamedTuple((_INTS, _INTS, _LONGS, _INTS, _INTS, boolean, int64, boolean, int64), Sizes)
 # Numba types a tuple of equal types so: with another name, the walk would be compiled again at its first call.
 OUTPUT = types.NamedUniTuple(_INTS, 2, Output)
 
@@ -146,12 +150,16 @@ class Collected(NamedTuple):
     ----------
     n_columns, n_kept : int
         New columns, and for how many of the parent's they stand.
+    twice, thrice : uint64
+        Those that stand for two of the parent's at least, and for three, if they fit a word.
     """
 
     scratch: int
     end: int
     n_columns: int
     n_kept: int
+    twice: np.uint64
+    thrice: np.uint64
 
 
 class Excluded(NamedTuple):

@@ -49,6 +49,8 @@ def collect_columns(child, counts, ints, scratch_at, words, top):
     -------
     n_columns, n_kept, members_end : int
         Number of new columns, number of the parent's columns in them, and the end of the lists.
+    twice, thrice : uint64
+        The new columns that stand for two of the parent's at least, and for three, if they fit a word.
     """
     node, row, n_left = child.node, child.row, child.left_end - child.left_at
     starts_at, candidates_at, excluded_at = scratch_at, scratch_at + n_left, scratch_at + 2 * n_left
@@ -59,6 +61,7 @@ def collect_columns(child, counts, ints, scratch_at, words, top):
     words[top:hashes_at] = _U(0)
     n_kept = 0
     n_columns = 0
+    twice = thrice = _U(0)
     for k in range(child.left_at, child.left_end):
         prefetch_column(child, k, 1)
         column = child.column_offsets + node[k]
@@ -84,6 +87,9 @@ def collect_columns(child, counts, ints, scratch_at, words, top):
         if twin >= 0:
             ints[groups_at + n_kept] = twin
             n_kept += 1
+            bit = _ONE << _U(twin)
+            thrice |= twice & bit
+            twice |= bit
             twin_at, n_excluded = ints[starts_at + twin] + n_candidates, ints[excluded_at + twin]
             ints[excluded_at + twin] = intersect(ints, twin_at, n_excluded, node, first, j)
             members_end = start
@@ -102,7 +108,7 @@ def collect_columns(child, counts, ints, scratch_at, words, top):
         ints[candidates_at + n_columns] = n_candidates
         ints[excluded_at + n_columns] = members_end - start - n_candidates
         n_columns += 1
-    return n_columns, n_kept, members_end
+    return n_columns, n_kept, members_end, twice, thrice
 
 
 @compiled(nrt=False)
@@ -129,6 +135,7 @@ def collect_words(child, later, live, ints, scratch_at, words, column_words, top
     first_bit = lowest_bit_index(later)
     n_kept = 0
     n_columns = 0
+    twice = thrice = _U(0)
     for k in range(child.left_at, child.left_end):
         prefetch_column(child, k, 0)
         word = words[column_words + node[k]]
@@ -147,6 +154,9 @@ def collect_words(child, later, live, ints, scratch_at, words, column_words, top
         if twin >= 0:
             ints[groups_at + n_kept] = twin
             n_kept += 1
+            bit = _ONE << _U(twin)
+            thrice |= twice & bit
+            twice |= bit
             twin_at = ints[starts_at + twin] + ints[candidates_at + twin]
             ints[excluded_at + twin] = intersect(ints, twin_at, ints[excluded_at + twin], node, first, own)
             continue
@@ -165,7 +175,7 @@ def collect_words(child, later, live, ints, scratch_at, words, column_words, top
             ints[members_end] = node[i]
             members_end += 1
         n_columns += 1
-    return n_columns, n_kept, members_end
+    return n_columns, n_kept, members_end, twice, thrice
 
 
 @compiled(nrt=False)
@@ -293,18 +303,13 @@ def write_column_weights(child, kept, ints, weights_at):
 
 
 @compiled(nrt=False)
-def weighed_columns(child, kept, ints, weights_at, least, are_unread):
-    """Say which columns of a bitset frame are heavy, or wide by themselves; write their weights if they are read."""
+def weighed_columns(child, kept, collected, ints, least, are_unread):
+    """Say which merged columns are heavy, or wide by themselves; write their weights if they are read."""
     heavy = wide = _U(0)
+    weights_at = collected.end
     if are_unread and least <= UNWEIGHED and child.n_left == child.left_end - child.left_at:
         # Each column of the parent is one vertex, and weights would not be read.
-        twice = thrice = _U(0)
-        for k in range(kept.n):
-            bit = _ONE << _U(ints[kept.groups + k])
-            thrice |= twice & bit
-            twice |= heavy & bit
-            heavy |= bit
-        return layout.Columns(weights_at, twice, twice if least == 2 else thrice)
+        return layout.Columns(weights_at, collected.twice, collected.twice if least == 2 else collected.thrice)
     write_column_weights(child, kept, ints, weights_at)
     for k in range(kept.n_new):
         heavy |= _U(ints[weights_at + k] > 1) << _U(k)

@@ -27,39 +27,28 @@ _SEVERAL = 8
 
 
 @compiled(nrt=False)
-def sort_rows(words, start, end):
-    """Sort rows ascending, in place. Shell sort: it needs no memory, and rows are few."""
-    gap = 1
+def sort_rows(words, start, end, ints, payload_at):
+    """Sort rows ascending, in place, and move the entries from ``ints[payload_at]`` on along, unless `ints` is None.
+
+    Shell sort: it needs no memory, and rows are few.
+    """
+    gap, shift, carried = 1, payload_at - start, 0
     while gap < (end - start) // 3:
         gap = 3 * gap + 1
     while gap >= 1:
         for k in range(start + gap, end):
             row = words[k]
+            if ints is not None:
+                carried = ints[shift + k]
             j = k
             while j >= start + gap and words[j - gap] > row:
                 words[j] = words[j - gap]
+                if ints is not None:
+                    ints[shift + j] = ints[shift + j - gap]
                 j -= gap
             words[j] = row
-        gap //= 3
-
-
-@compiled(nrt=False)
-def sort_rows_with_payload(words, start, end, ints, payload_at):
-    """The same, moving the entries from ``ints[payload_at]`` on along."""
-    shift = payload_at - start
-    gap = 1
-    while gap < (end - start) // 3:
-        gap = 3 * gap + 1
-    while gap >= 1:
-        for k in range(start + gap, end):
-            row, carried = words[k], ints[shift + k]
-            j = k
-            while j >= start + gap and words[j - gap] > row:
-                words[j] = words[j - gap]
-                ints[shift + j] = ints[shift + j - gap]
-                j -= gap
-            words[j] = row
-            ints[shift + j] = carried
+            if ints is not None:
+                ints[shift + j] = carried
         gap //= 3
 
 
@@ -85,29 +74,11 @@ def is_excluded(row, words, excluded):
 
 
 @njit(inline="always")
-def drop_dominated(words, start, end, excluded):
+def drop_dominated(words, start, end, excluded, ints, payload_at):
     """Keep the rows that lie inside no excluded row, in place and in order; returns the new end.
 
     Dropped rows never yield a maximal biclique below this node: every left set inside them lies inside the excluded
-    row, too.
-    """
-    kept = start
-    for k in range(start, end):
-        row = words[k]
-        if not is_excluded(row, words, excluded):
-            words[kept] = row
-            kept += 1
-    return kept
-
-
-@njit(inline="always")
-def drop_dominated_with_payload(words, start, end, excluded, ints, payload_at):
-    """Drop dominated rows, and move the entries from ``ints[payload_at]`` on along.
-
-    Parameters
-    ----------
-    payload_at : int
-        First of the entries in the arena of ints that move along.
+    row, too. The entries from ``ints[payload_at]`` on move along, unless `ints` is None.
     """
     kept = start
     shift = payload_at - start
@@ -115,7 +86,8 @@ def drop_dominated_with_payload(words, start, end, excluded, ints, payload_at):
         row = words[k]
         if not is_excluded(row, words, excluded):
             words[kept] = row
-            ints[shift + kept] = ints[shift + k]
+            if ints is not None:
+                ints[shift + kept] = ints[shift + k]
             kept += 1
     return kept
 

@@ -15,7 +15,7 @@ from numba import njit
 
 from mbe_stage.bicliques.constraints import MIN_LEFT, MIN_RIGHT
 from mbe_stage.bicliques.cpu import layout
-from mbe_stage.bicliques.cpu.bitset_walk import count_pair, may_count_pair, push_bitset_frame
+from mbe_stage.bicliques.cpu.bitset_walk import count_pair, push_bitset_frame
 from mbe_stage.bicliques.cpu.closed_sets import (
     CLOSED_SET_WIDTH,
     TOUCHING,
@@ -28,7 +28,7 @@ from mbe_stage.bicliques.cpu.closed_sets import (
 from mbe_stage.bicliques.cpu.emit import (
     UNWEIGHED,
     count_subsets,
-    drop_narrow,
+    is_wide,
     needs_weights,
     take_child,
     take_closed_sets,
@@ -41,11 +41,12 @@ from mbe_stage.bicliques.cpu.merged_columns import (
     intersect,
     weighed_columns,
     write_column_ids,
+    write_column_weights,
 )
 from mbe_stage.bicliques.cpu.prefetch import prefetch_column
 from mbe_stage.bicliques.cpu.row_words import table_size
 from mbe_stage.bicliques.cpu.subgraphs import first_in_words, open_subgraph, write_last_rows
-from mbe_stage.bicliques.cpu.techniques import CLOSED_SETS, COLUMN_GROUPS
+from mbe_stage.bicliques.cpu.techniques import CLOSED_SETS, COLUMN_GROUPS, DOMINATED
 from mbe_stage.bits import lowest_bit_index, popcount
 from mbe_stage.runtime.jit import compiled
 from mbe_stage.search.cpu.quanta import OK, OUTPUT_FULL
@@ -135,6 +136,7 @@ def _visit_bitmap_child(child, worker, sizes, output):
     """A child whose left set fits one word: its rows are built in a single pass."""
     bits, nonzero, control, node = worker.bits, worker.nonzero, worker.control, child.node
     n_path, width = worker.frames[child.depth, layout.N_PATH], child.left_end - child.left_at
+    heavy = wide = _U(0)
     if width <= 2 and output is None and not sizes.are_exact and _count_pair_of_columns(child, n_path, worker, sizes):
         return OK
     n_nonzero = n_left = _NONE
@@ -153,17 +155,21 @@ def _visit_bitmap_child(child, worker, sizes, output):
         bit <<= _ONE
     control[layout.WORK] += 8 + 2 * n_nonzero
     if sizes.weighs_columns:
+        for k in range(width if n_left != width else 0):
+            weight = node[child.column_weights + node[child.left_at + k]]
+            heavy |= _U(weight > 1) << _U(k)
+            wide |= _U(weight >= sizes.constraints[MIN_LEFT]) << _U(k)
         node, weights, starts, row_ids, offsets, members, ids, row, left_at, left_end, _, n_ids, depth = child
         child = layout.Child(
             node, weights, starts, row_ids, offsets, members, ids, row, left_at, left_end, n_left, n_ids, depth
         )
     if CLOSED_SETS and output is None and width <= CLOSED_SET_WIDTH:
-        _count_small_child(child, n_nonzero, worker, sizes)
+        _count_small_child(child, heavy, wide, n_nonzero, worker, sizes)
         return OK
     full = ~_U(0) >> _U(layout.WORD_BITS - width)
-    ints_top = worker.frames[child.depth, layout.INTS_TOP]
+    columns = layout.Columns(worker.frames[child.depth, layout.INTS_TOP], heavy, wide)
     kept = layout.KeptColumns(node, child.left_at, width, width, _NO_GROUPS)
-    status = _open_bitset_frame(child, kept, full, n_path, n_nonzero, ints_top, worker, sizes, output)
+    status = _open_bitset_frame(child, kept, columns, full, n_path, n_nonzero, worker, sizes, output)
     for k in range(n_nonzero):
         bits[nonzero[k]] = _U(0)
     return status
@@ -207,21 +213,16 @@ def _count_pair_of_columns(child, n_path, worker, sizes):
 
 
 @njit(inline="always")
-def _count_small_child(child, n_nonzero, worker, sizes):
+def _count_small_child(child, heavy, wide, n_nonzero, worker, sizes):
     """Count the bicliques of a child with at most six columns, and of its subtree; `bits` holds the rows."""
     bits, nonzero, control, node = worker.bits, worker.nonzero, worker.control, child.node
-    candidates = forbidden = heavy = wide = _U(0)
+    candidates = forbidden = _U(0)
     n_path, least, width = (
         worker.frames[child.depth, layout.N_PATH],
         sizes.constraints[MIN_LEFT],
         child.left_end - child.left_at,
     )
     full = (_ONE << _U(width)) - _ONE
-    if sizes.weighs_columns and child.n_left != width:
-        for k in range(width):
-            weight = node[child.column_weights + node[child.left_at + k]]
-            heavy |= _U(weight > 1) << _U(k)
-            wide |= _U(weight >= least) << _U(k)
     # Without columns of medium weight, and with enough on the path, their numbers decide.
     # All left sets but the child's own are in two rows or more.
     is_weighed = (least > UNWEIGHED and heavy != wide) or needs_weights(n_path + 1, sizes)
@@ -259,19 +260,19 @@ def _count_small_child(child, n_nonzero, worker, sizes):
 
 
 @compiled(nrt=False)
-def _open_bitset_frame(child, kept, full, n_path, n_nonzero, ints_top, worker, sizes, output):
+def _open_bitset_frame(child, kept, columns, full, n_path, n_nonzero, worker, sizes, output):
     """Visit a child whose rows stand in `bits`; finish its subtree, or push it as a bitset frame.
 
     Parameters
     ----------
     kept : KeptColumns
         The part of its left set that candidates see, with the bit of each.
+    columns : Columns
+        The new columns; the arena of ints is free from their place on, where weights of merged columns may stand.
     full : uint64
         Rows equal to it hold the whole left set; 0 says that they were taken out before and stand on the path.
     n_path, n_nonzero : int
         Right members on the path; rows in the accumulator.
-    ints_top : int
-        The arena of ints is free from here on.
     """
     control = worker.control
     words, ints, frames, masks = worker.words, worker.ints, worker.frames, worker.masks
@@ -280,29 +281,24 @@ def _open_bitset_frame(child, kept, full, n_path, n_nonzero, ints_top, worker, s
     if needed > words.size:
         control[layout.NEEDED] = needed
         return layout.WORDS_SHORT
-    payload_at = ints_top + layout.COLUMN_IDS + child.n_ids
+    payload_at = columns.at + layout.COLUMN_IDS + child.n_ids
     if payload_at + 3 * n_nonzero + 1 > ints.size:
         control[layout.NEEDED] = payload_at + 3 * n_nonzero + 1
         return layout.INTS_SHORT
     excluded_end = words.size
     can_merge = output is None and not needs_weights(n_path + (full != _U(0)), sizes)
-    n_path, raw_end, excluded_at, singles, lone = _divide_rows(
-        child, full, n_path, n_nonzero, top, payload_at, can_merge, worker, sizes, output
+    if kept.groups < 0 and columns.heavy != _U(0) and not (can_merge and sizes.constraints[MIN_LEFT] <= UNWEIGHED):
+        write_column_weights(child, kept, ints, columns.at)
+    n_path, raw_end, excluded_at, singles = _divide_rows(
+        child, columns, full, n_path, n_nonzero, payload_at, can_merge, worker, sizes, output
     )
     if n_path == 0:
         return OK
     if not take_child(child, n_path, worker, sizes, output):
         return OUTPUT_FULL
-    if raw_end == top and lone == _U(0):
-        return OK
-    columns, least = layout.Columns(ints_top, _U(0), _U(0)), sizes.constraints[MIN_LEFT]
-    if sizes.weighs_columns and child.n_left != kept.n_new:
-        columns = weighed_columns(child, kept, ints, ints_top, least, can_merge)
-    if least > 1:
-        lone &= columns.wide
-        if least > 2 or not can_merge:
-            raw_end = drop_narrow(words, top, raw_end, columns, ints, payload_at, least)
-    raw_end = _append_singles(lone, words, raw_end)
+    if can_merge and sizes.least_in_words == 1:
+        # All rows are wide: weights say no more.
+        columns = layout.Columns(columns.at, _U(0), _U(0))
     if raw_end == top:
         return OK
     if output is not None:
@@ -310,8 +306,8 @@ def _open_bitset_frame(child, kept, full, n_path, n_nonzero, ints_top, worker, s
         write_column_ids(child, kept, ints, starts_at, layout.WORD_BITS + 1, columns.at + layout.COLUMN_IDS)
     behind = layout.Behind(payload_at, layout.NO_GROUPS, 0)
     excluded = layout.Excluded(excluded_at, excluded_end, singles, top, top)
-    if output is None and raw_end - top <= 2 and may_count_pair(n_path, sizes):
-        count_pair(words[top], words[raw_end - 1], excluded, columns, least, worker)
+    if DOMINATED and output is None and raw_end - top <= 2 and not needs_weights(n_path, sizes):
+        count_pair(words[top], words[raw_end - 1], excluded, columns, sizes.least_in_words, worker)
         return OK
     if COLUMN_GROUPS and column_groups(words, top, raw_end, masks):
         everything = ~_U(0)
@@ -324,12 +320,12 @@ def _open_bitset_frame(child, kept, full, n_path, n_nonzero, ints_top, worker, s
 
 
 @njit(inline="always")
-def _divide_rows(child, full, n_path, n_nonzero, top, payload_at, can_merge, worker, sizes, output):
+def _divide_rows(child, columns, full, n_path, n_nonzero, payload_at, can_merge, worker, sizes, output):
     """Divide the rows in `bits` into those on the path, candidates from ``words[top]`` on, and excluded ones.
 
     Parameters
     ----------
-    full, n_path, n_nonzero : int
+    columns, full, n_path, n_nonzero
         As in `_open_bitset_frame`.
 
     Returns
@@ -338,11 +334,12 @@ def _divide_rows(child, full, n_path, n_nonzero, top, payload_at, can_merge, wor
         0 if an excluded row holds the whole left set.
     raw_end, excluded_at : int
         End of the candidates, and the first of the excluded rows, which end with the arena.
-    singles, lone : uint64
-        The columns that an excluded row holds; other single columns that are candidates' rows, and not listed.
+    singles : uint64
+        The columns that an excluded row holds, or that are too few alone.
     """
     bits, nonzero, words, ints = worker.bits, worker.nonzero, worker.words, worker.ints
-    raw_end = top
+    raw_end = top = worker.frames[child.depth, layout.WORDS_TOP]
+    least = sizes.least_in_words
     # Excluded rows are collected from the far end of the room, out of the way of what the node will keep.
     excluded_at = words.size
     # Half of the rows and more hold a single column. Excluded ones go into one word, and so do candidates' if no
@@ -356,7 +353,7 @@ def _divide_rows(child, full, n_path, n_nonzero, top, payload_at, can_merge, wor
         is_single = known & (known - _ONE) == _U(0)
         if other < child.row:
             if known == full:
-                return _NONE, top, excluded_at, singles, lone
+                return _NONE, top, excluded_at, singles
             singles |= known
             words[excluded_at - 1] = known
             excluded_at -= not is_single
@@ -369,23 +366,20 @@ def _divide_rows(child, full, n_path, n_nonzero, top, payload_at, can_merge, wor
         elif can_merge:
             lone |= known if is_single else _U(0)
             words[raw_end] = known
-            raw_end += not is_single
+            raw_end += (not is_single) & is_wide(known, columns, ints, least)
         else:
             row_id = child.node[child.row_ids + other]
             words[raw_end] = known
             ints[payload_at + raw_end - top] = row_id if output is not None else sizes.right_multiplicities[row_id]
-            raw_end += 1
-    return n_path, raw_end, excluded_at, singles, lone & ~singles
-
-
-@njit(inline="always")
-def _append_singles(columns, words, end):
-    """Append a row for each column in a word; return the new end."""
-    while columns != _U(0):
-        words[end] = columns & (~columns + _ONE)
-        end += 1
-        columns &= columns - _ONE
-    return end
+            raw_end += is_wide(known, columns, ints, least)
+    if sizes.constraints[MIN_LEFT] > 1:
+        singles |= ~columns.wide
+    lone &= ~singles
+    while lone != _U(0):
+        words[raw_end] = lone & (~lone + _ONE)
+        raw_end += 1
+        lone &= lone - _ONE
+    return n_path, raw_end, excluded_at, singles
 
 
 # List children are few and a lot of work: by themselves, they compile in less time.
@@ -429,7 +423,7 @@ def _collect_last_rows(child, base, worker, sizes, output):
     frame = worker.frames[child.depth]
     n_left = child.left_end - child.left_at
     scratch_at, column_words = frame[layout.INTS_TOP], frame[layout.WORDS]
-    nothing = layout.Collected(scratch_at, scratch_at, _NONE, _NONE)
+    nothing = layout.Collected(scratch_at, scratch_at, _NONE, _NONE, _U(0), _U(0))
     if frame[layout.WORDS_TOP] == column_words:
         # The whole graph gets its words when they are needed first.
         if column_words + frame[layout.N_COLUMNS] > words.size:
@@ -464,8 +458,10 @@ def _collect_last_rows(child, base, worker, sizes, output):
         n_path = _join_path(child, base + lowest_bit_index(rest), n_path, worker, sizes, output)
         rest &= rest - _ONE
     live = union & later & ~common
-    n_columns, n_kept, end = collect_words(child, later, live, ints, scratch_at, words, column_words, top)
-    return OK, n_path, layout.Collected(scratch_at, end, n_columns, n_kept)
+    n_columns, n_kept, end, twice, thrice = collect_words(
+        child, later, live, ints, scratch_at, words, column_words, top
+    )
+    return OK, n_path, layout.Collected(scratch_at, end, n_columns, n_kept, twice, thrice)
 
 
 @njit(inline="always")
@@ -491,7 +487,7 @@ def _collect(child, n_counted, n_members, worker, sizes, output):
     n_left = child.left_end - child.left_at
     scratch_at, top = worker.frames[child.depth, layout.INTS_TOP], worker.frames[child.depth, layout.WORDS_TOP]
     ints_room, words_room = columns_room(n_left, n_members)
-    nothing = layout.Collected(scratch_at, scratch_at, _NONE, _NONE)
+    nothing = layout.Collected(scratch_at, scratch_at, _NONE, _NONE, _U(0), _U(0))
     if scratch_at + ints_room > ints.size:
         control[layout.NEEDED] = scratch_at + ints_room
         return layout.INTS_SHORT, _NONE, n_counted, nothing
@@ -510,8 +506,8 @@ def _collect(child, n_counted, n_members, worker, sizes, output):
             counts[other] = 0
         elif counts[other] < sizes.constraints[MIN_LEFT]:
             counts[other] = 0
-    n_columns, n_kept, end = collect_columns(child, counts, ints, scratch_at, words, top)
-    collected = layout.Collected(scratch_at, end, n_columns, n_kept)
+    n_columns, n_kept, end, twice, thrice = collect_columns(child, counts, ints, scratch_at, words, top)
+    collected = layout.Collected(scratch_at, end, n_columns, n_kept, twice, thrice)
     # Rows of a single column leave the node, anyway.
     if n_columns > layout.WORD_BITS and sizes.constraints[MIN_LEFT] > 2:
         n_counted = drop_narrow_excluded(child, collected, n_counted, sizes.constraints[MIN_LEFT], worker)
@@ -562,7 +558,11 @@ def _open_collected(child, collected, n_path, worker, sizes, output):
     else:
         kept_at, groups_at = collected.scratch + 3 * n_left, collected.scratch + 4 * n_left
         kept = layout.KeptColumns(worker.ints, kept_at, collected.n_kept, collected.n_columns, groups_at)
-        status = _open_bitset_frame(child, kept, _U(0), n_path, n_nonzero, collected.end, worker, sizes, output)
+        columns = layout.Columns(collected.end, _U(0), _U(0))
+        if sizes.weighs_columns and child.n_left != collected.n_columns:
+            are_unread = output is None and not needs_weights(n_path, sizes)
+            columns = weighed_columns(child, kept, collected, worker.ints, sizes.constraints[MIN_LEFT], are_unread)
+        status = _open_bitset_frame(child, kept, columns, _U(0), n_path, n_nonzero, worker, sizes, output)
     for k in range(n_nonzero):
         bits[nonzero[k]] = _U(0)
     return status

@@ -207,6 +207,7 @@ def new_sizes(
         left_sizes=np.empty(n_bicliques, np.int32),
         right_sizes=np.empty(n_bicliques, np.int32),
         weighs_columns=bool(are_exact or weighs_left or constraints[MIN_LEFT] > 1),
+        least_in_words=constraints[MIN_LEFT] if constraints[MIN_LEFT] > 2 else 1,
         are_exact=bool(are_exact),
         most_out=n_bicliques - _MOST_OF_A_CHILD if writes_sizes else 0,
     )
