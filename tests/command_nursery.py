@@ -1,8 +1,9 @@
 """Run commands and Python snippets in processes that start at once: forks of one that has loaded everything.
 
 ``python -m tests.command_nursery SOCKET`` imports every module of `pipeline`, loads the compiled code and the templates
-of reports, and prints ``ready``. Then each connection asks for one process: JSON with ``arguments`` of `mbe` or the ``code`` of a snippet, ``cwd`` and ``environment``, plus
-three descriptors for its streams. The answer is the exit code. The client is `tests.commands`.
+of reports, and prints ``ready``. Then each connection asks for one process: JSON with ``arguments`` of `mbe` or the
+``code`` of a snippet, ``cwd`` and ``environment``, plus three descriptors for its streams. The answer is the exit code.
+The client is `tests.commands`.
 """
 
 from __future__ import annotations
