@@ -104,6 +104,8 @@ def matching(cliques: Cliques, query: CliqueQuery) -> Cliques:
 
 
 def queries(n: int) -> st.SearchStrategy[CliqueQuery]:
+    from hypothesis import strategies as st
+
     return st.builds(
         lambda fewest, more, members: CliqueQuery(
             fewest, None if more is None else max(fewest + more, len(members)), tuple(members)
