@@ -1,8 +1,9 @@
-"""Run commands and Python snippets in processes that start at once: forks of one that has imported everything.
+"""Run commands and Python snippets in processes that start at once: forks of one that has loaded everything.
 
-``python -m tests.command_nursery SOCKET`` imports every module of `pipeline` and prints ``ready``. Then each connection
-asks for one process: JSON with ``arguments`` of `mbe` or the ``code`` of a snippet, ``cwd`` and ``environment``, plus
-three descriptors for its streams. The answer is the exit code. The client is `tests.commands`.
+``python -m tests.command_nursery SOCKET`` imports every module of `pipeline`, loads the compiled code and the templates
+of reports, and prints ``ready``. Then each connection asks for one process: JSON with ``arguments`` of `mbe` or the
+``code`` of a snippet, ``cwd`` and ``environment``, plus three descriptors for its streams. The answer is the exit code.
+The client is `tests.commands`.
 """
 
 from __future__ import annotations
@@ -18,9 +19,16 @@ import sys
 import traceback
 from contextlib import suppress
 from importlib import import_module
+from importlib.resources import files
 from typing import Any
 
 import mbe_stage.pipeline
+from mbe_stage.bicliques import estimation
+from mbe_stage.pipeline import verify
+from mbe_stage.pipeline.execution.compiling import host_steps
+from mbe_stage.pipeline.report import wording
+from mbe_stage.pipeline.views import diff
+from mbe_stage.runtime.compile_ahead import load_kept
 from tests.patience import end_with
 
 __all__ = ["main"]
@@ -32,6 +40,7 @@ def main(address: str) -> None:
     """Serve until killed."""
     gc.disable()
     import_everything()
+    load_what_is_compiled()
     # Commands need not collect the garbage of imports.
     gc.freeze()
     gc.enable()
@@ -59,6 +68,14 @@ def import_everything() -> None:
                 import_module(found.name)
     for name in ("pandas", "pyarrow.dataset", "scipy.io", "scipy.sparse"):
         import_module(name)
+
+
+def load_what_is_compiled() -> None:
+    """Load the machine code that is cached, and compile templates: most of the time of a small run."""
+    load_kept((*host_steps("cpu"), *verify.compile_steps(), *diff.compile_steps(), *estimation.compile_steps()))
+    for template in files("mbe_stage.pipeline.report").joinpath("templates").iterdir():
+        if template.name.endswith(".html"):
+            wording._environment().get_template(template.name)
 
 
 def reap_ended() -> None:

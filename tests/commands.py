@@ -1,4 +1,4 @@
-"""Client of `tests.command_nursery`: commands and snippets in processes forked from one that has imported everything.
+"""Client of `tests.command_nursery`: commands and snippets in processes forked from one that has loaded everything.
 
 An interpreter takes longer to import the pipeline than most test commands take to run. Tests of commands in fresh
 processes use `tests.patience`.

@@ -29,8 +29,9 @@ log = logging.getLogger(__name__)
 _PACKAGE = Path(__file__).resolve().parents[1]
 _FOLDER = "mbe-stage"
 _DIGITS = 20
-# Number of directories kept for other states of the sources, the most recently used ones.
-_OTHERS = 3
+# Number of directories kept besides, the most recently used ones. In a checkout, one state of the sources has four: the
+# package's and those of three folders of `pipeline`. Each other package with compiled code has one more.
+_OTHERS = 15
 # Environment variables that affect constants of compiled code.
 _VARIABLES = ("MBE_CLIQUES_WITHOUT", "MBE_CPU_WITHOUT")
 # Size of the checksum before a file's code: code that a crash cut short is compiled again.

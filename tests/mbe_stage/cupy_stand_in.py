@@ -16,9 +16,8 @@ __all__ = ["install"]
 def install() -> None:
     """Make `import cupy` return NumPy; call it before importing modules that use CuPy."""
     cupy = python_types.ModuleType("cupy")
-    for name in dir(np):
-        if not name.startswith("__"):
-            setattr(cupy, name, getattr(np, name))
+    # By name, since listing all would import several of NumPy's packages.
+    cupy.__getattr__ = functools.partial(getattr, np)  # type: ignore[method-assign]
     cupy.empty = _left_over  # type: ignore[attr-defined]
     cupy.asnumpy = _copied  # type: ignore[attr-defined]
     # CuPy's sorts are stable.

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import numpy as np
-from hypothesis import strategies as st
 
 from mbe_stage import BipartiteCSR
+
+if TYPE_CHECKING:
+    from hypothesis import strategies as st
 
 
 def from_matrix(matrix: np.ndarray) -> BipartiteCSR:
@@ -70,10 +73,16 @@ def random_matrix(seed: int, n_left: int, n_right: int, density: float) -> np.nd
     return np.random.default_rng(seed).random((n_left, n_right)) < density
 
 
-@st.composite
-def matrices(draw: st.DrawFn, max_left: int = 12, max_right: int = 12) -> np.ndarray:
+def matrices(max_left: int = 12, max_right: int = 12) -> st.SearchStrategy[np.ndarray]:
     """Generate small 0/1 matrices of any density, including empty sides and isolated vertices."""
-    n_left = draw(st.integers(1, max_left))
-    n_right = draw(st.integers(1, max_right))
-    rows = draw(st.lists(st.integers(0, 2**n_right - 1), min_size=n_left, max_size=n_left))
-    return np.array([[row >> k & 1 for k in range(n_right)] for row in rows], dtype=bool)
+    # The processes of emulated kernels do not need Hypothesis.
+    from hypothesis import strategies as st
+
+    @st.composite
+    def made(draw: st.DrawFn) -> np.ndarray:
+        n_left = draw(st.integers(1, max_left))
+        n_right = draw(st.integers(1, max_right))
+        rows = draw(st.lists(st.integers(0, 2**n_right - 1), min_size=n_left, max_size=n_left))
+        return np.array([[row >> k & 1 for k in range(n_right)] for row in rows], dtype=bool)
+
+    return made()

@@ -90,7 +90,7 @@ def of_sizes(subsets, fewest, most):
     return subsets & _AT_LEAST[max(fewest, 0)] & _AT_MOST[min(most, WIDTH)]
 
 
-@njit(inline="always")
+@compiled(nrt=False, inlined=True)
 def has_room(worker, output):
     """Return True if the output has room for the results of one child."""
     if output is None:
@@ -104,7 +104,7 @@ def has_room(worker, output):
     )
 
 
-@njit(inline="always")
+@compiled(nrt=False, inlined=True)
 def emit_subsets(worker, output, joined, candidates, subsets):
     """Emit a clique for each given subset of the candidates, with the path and the joined columns."""
     control = worker.control
@@ -130,7 +130,7 @@ def emit_columns(worker, output, columns):
             _write(worker, output, columns)
 
 
-@njit(inline="always")
+@compiled(nrt=False, inlined=True)
 def _write(worker, output, columns):
     control, ids = worker.control, worker.ids
     output.sizes[_U(control[layout.N_OUT])] = control[layout.N_OUTER] + popcount(columns)
@@ -171,7 +171,7 @@ def _write_merged(worker, output, columns):
     control[layout.MEMBERS_USED] = used
 
 
-@njit(inline="always")
+@compiled(nrt=False, inlined=True)
 def emit_path(worker, output, path):
     """Emit the path as a clique, if its size is wanted."""
     start, n = path

@@ -35,7 +35,7 @@ _VARIANTS = {
 }
 
 
-@njit(inline="always")
+@compiled(nrt=False, inlined=True)
 def visit_root(graph, worker, output, root):
     """Begin the node below a root, or finish it; return `OK`, or the status of the arena that is too small.
 
@@ -75,7 +75,7 @@ def visit_root(graph, worker, output, root):
     return OK
 
 
-@njit(inline="always")
+@compiled(nrt=False, inlined=True)
 def _begin_words(graph, worker, output, root, path):
     first, end = graph.later_offsets[root], graph.later_offsets[root + 1]
     for k in range(first, end):
@@ -135,7 +135,7 @@ def _marked(graph, marks, vertex):
     return row
 
 
-@njit(inline="always")
+@compiled(nrt=False, inlined=True)
 def _begin_wide(graph, worker, output, root, path):
     first, end = graph.later_offsets[root], graph.later_offsets[root + 1]
     n = end - first

@@ -66,7 +66,7 @@ def _not_dominated(words, rows, start, end):
     return kept
 
 
-@njit(inline="always")
+@compiled(nrt=False, inlined=True)
 def _open(worker, output, candidates, joined, excluded):
     """Push a node on the stack, unless it is finished at once. No excluded row contains all candidates."""
     start, end = excluded
@@ -115,7 +115,7 @@ def _with_all(words, start, end, universal, candidates):
     return kept
 
 
-@njit(inline="always")
+@compiled(nrt=False, inlined=True)
 def walk_words(worker, output, work_limit):
     """Walk the nodes on the stack until none is left; return `OK`, or the reason to stop."""
     control, nodes = worker.control, worker.nodes
@@ -141,7 +141,7 @@ def walk_words(worker, output, work_limit):
     return OK
 
 
-@njit(inline="always")
+@compiled(nrt=False, inlined=True)
 def _visit(worker, output, node, bit):
     """Visit the child of a node in which another candidate has joined."""
     control, rows, words = worker.control, worker.rows, worker.words

@@ -15,6 +15,7 @@ from numba import njit
 from mbe_stage.bits import lowest_bit_index, popcount
 from mbe_stage.pq_counts.cpu.layout import MAX_COLUMNS, MAX_ROWS, MIN_COLUMNS, MIN_ROWS, NODES, STOP, Size
 from mbe_stage.pq_counts.cpu.leaves import count_leaves, is_at_end, is_too_small
+from mbe_stage.runtime.jit import compiled
 
 _ONE = np.uint64(1)
 _NOTHING = np.uint64(0)
@@ -31,7 +32,7 @@ def first_bits(n):
     return _ALL if n == 64 else (_ONE << np.uint64(n)) - _ONE
 
 
-@njit(nogil=True)
+@compiled(nrt=False)
 def walk_frame(worker, size_bounds, size, n_rows, n_columns):
     """Count all leaves below the node in the frame."""
     frame = worker.frame

@@ -30,13 +30,13 @@ def compile_steps() -> tuple[CompileStep, ...]:
     return steps_of(put_back)
 
 
-@njit(nogil=True, inline="always")
+@compiled(nrt=False, inlined=True)
 def count_leaves(worker, size_bounds, held_rows, optional_rows, held_columns, optional_columns):
     """Count a leaf if its bicliques can reach the wanted sizes."""
     count_leaf_times(worker, size_bounds, Size(held_rows, optional_rows, held_columns, optional_columns), 1)
 
 
-@njit(nogil=True, inline="always")
+@compiled(nrt=False, inlined=True)
 def count_leaf_times(worker, size_bounds, size, n):
     """Count `n` equal leaves, as `count_leaves` does for one."""
     held_rows, optional_rows, held_columns, optional_columns = size
@@ -54,7 +54,7 @@ def put_back(worker, rows, columns, times):
         _add(worker.table, worker.control, rows[k], columns[k], times[k])
 
 
-@njit(nogil=True)
+@compiled(nrt=False)
 def _add(table, control, rows, columns, n):
     places = np.uint64(table.times.size - 1)
     at = _mix(rows * _ODD + columns) & places

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from typing import TYPE_CHECKING
 
 import numpy as np
-from hypothesis import strategies as st
 
 from mbe_stage import CliqueQuery, UndirectedCSR
+
+if TYPE_CHECKING:
+    from hypothesis import strategies as st
 
 Cliques = set[tuple[int, ...]]
 
@@ -75,6 +78,8 @@ def two_densities(rng: np.random.Generator, n: int, n_dense: int, density: float
 
 
 def matrices(most: int = 14) -> st.SearchStrategy[np.ndarray]:
+    from hypothesis import strategies as st
+
     return st.builds(
         lambda n, density, seed: np.random.default_rng(seed).random((n, n)) < density,
         st.integers(1, most),
@@ -99,6 +104,8 @@ def matching(cliques: Cliques, query: CliqueQuery) -> Cliques:
 
 
 def queries(n: int) -> st.SearchStrategy[CliqueQuery]:
+    from hypothesis import strategies as st
+
     return st.builds(
         lambda fewest, more, members: CliqueQuery(
             fewest, None if more is None else max(fewest + more, len(members)), tuple(members)

@@ -12,6 +12,7 @@ from mbe_stage.pq_counts.cpu.leaves import is_too_small
 from mbe_stage.pq_counts.cpu.local.layout import COLUMN, HELD, N_KINDS, OPTIONAL, ROW, at
 from mbe_stage.pq_counts.cpu.local.leaves import add_vertex, subtract_vertex, values_of
 from mbe_stage.pq_counts.cpu.local.words import add, subtract
+from mbe_stage.runtime.jit import compiled
 
 _ONE = np.uint64(1)
 _NOTHING = np.uint64(0)
@@ -46,7 +47,7 @@ def walk_local_frame(worker, size_bounds, size, n_rows, n_columns):
             depth = _visit(worker, size_bounds, size, rows, columns, depth)
 
 
-@njit(nogil=True)
+@compiled(nrt=False)
 def _visit(worker, size_bounds, size, rows, columns, depth):
     """Add a node that is a leaf, or push it on the stack; return the number of nodes on the stack.
 
@@ -108,7 +109,7 @@ def _grown(size, held_rows, optional_rows, held_columns, optional_columns):
     )
 
 
-@njit(nogil=True)
+@compiled(nrt=False)
 def _push(node, size, rows, columns, pivot, missed, holds_rows):
     """Push a node on the stack.
 
@@ -126,7 +127,7 @@ def _push(node, size, rows, columns, pivot, missed, holds_rows):
     node[_VERTEX] = node[_RESTS] = _NOTHING
 
 
-@njit(nogil=True)
+@compiled(nrt=False)
 def _open_full(worker, node, full_rows, full_columns):
     """Open the full vertices of a node: rows first, so that the full columns open as their neighbours."""
     node[_FULL_ROWS], node[_FULL_COLUMNS] = full_rows, full_columns
@@ -140,7 +141,7 @@ def _open_full(worker, node, full_rows, full_columns):
         left &= left - _ONE
 
 
-@njit(nogil=True)
+@compiled(nrt=False)
 def _close_node(worker, node):
     """Close the pivot of a node, and its full vertices."""
     pivot = np.int64(node[_PIVOT])
@@ -158,7 +159,7 @@ def _close_node(worker, node):
         left &= left - _ONE
 
 
-@njit(nogil=True)
+@compiled(nrt=False)
 def _close_held(worker, node):
     """Close the held vertex of a node, if any."""
     if node[_VERTEX] == _NOTHING:
@@ -171,7 +172,7 @@ def _close_held(worker, node):
     node[_VERTEX] = _NOTHING
 
 
-@njit(nogil=True)
+@compiled(nrt=False)
 def _next_child(worker, node):
     """Open a vertex for the next child; return its masks and size. In the last child the pivot is optional."""
     frame = worker.frame
@@ -206,7 +207,7 @@ def _next_child(worker, node):
     return rows, node[_COLUMNS], _grown(size, 0, 0, 1, 0)
 
 
-@njit(nogil=True)
+@compiled(nrt=False)
 def _open(worker, side, vertex, kind, others):
     """Include a vertex in the following leaves; `others` are the neighbours that may open while it is open.
 
@@ -224,7 +225,7 @@ def _open(worker, side, vertex, kind, others):
             subtract(frame.pairs, pair, frame.sums, 2 * ((1 - side) * WIDTH + other) + kind)
 
 
-@njit(nogil=True)
+@compiled(nrt=False)
 def _close(worker, side, vertex, kind, others):
     """Exclude a vertex from the following leaves; `others` is the same as in `_open`.
 
@@ -242,7 +243,7 @@ def _close(worker, side, vertex, kind, others):
             add(frame.pairs, pair, frame.sums, 2 * ((1 - side) * WIDTH + other) + kind)
 
 
-@njit(nogil=True)
+@compiled(nrt=False)
 def _add_leaf(worker, size_bounds, size, held_rows, rows, held_columns, columns):
     """Add a leaf.
 
@@ -265,7 +266,7 @@ def _add_leaf(worker, size_bounds, size, held_rows, rows, held_columns, columns)
         _add_pairs(worker, rows, OPTIONAL, columns, OPTIONAL)
 
 
-@njit(nogil=True)
+@compiled(nrt=False)
 def _add_vertices(worker, side, vertices, kind):
     while vertices:
         vertex = lowest_bit_index(vertices)
@@ -273,7 +274,7 @@ def _add_vertices(worker, side, vertices, kind):
         add_vertex(worker, worker.frame.sums, side * WIDTH + vertex, side, kind, worker.values)
 
 
-@njit(nogil=True)
+@compiled(nrt=False)
 def _add_pairs(worker, rows, row_kind, columns, column_kind):
     value = at(ROW, row_kind, column_kind)
     while rows:
@@ -285,7 +286,7 @@ def _add_pairs(worker, rows, row_kind, columns, column_kind):
             left &= left - _ONE
 
 
-@njit(nogil=True)
+@compiled(nrt=False)
 def _adds_last(worker, size_bounds, size, rows, columns, full_rows, full_columns):
     """Add a node with one more row or column to hold: each candidate is a leaf. Return False for other nodes.
 
@@ -317,7 +318,7 @@ def _adds_last(worker, size_bounds, size, rows, columns, full_rows, full_columns
     return False
 
 
-@njit(nogil=True)
+@compiled(nrt=False)
 def _add_few_rows(worker, size_bounds, size, rows, columns, full_rows, full_columns):
     """Add a node of at most two rows: a leaf for each set of held rows.
 
@@ -338,7 +339,7 @@ def _add_few_rows(worker, size_bounds, size, rows, columns, full_rows, full_colu
         held = (held - _ONE) & rows
 
 
-@njit(nogil=True)
+@compiled(nrt=False)
 def _add_few_columns(worker, size_bounds, size, rows, columns, full_rows, full_columns):
     """The same as `_add_few_rows`, with the sides exchanged.
 

@@ -59,7 +59,7 @@ def ways_at(n, k, size):
     return n * (size + 1) + k
 
 
-@njit(nogil=True)
+@compiled(nrt=False)
 def values_of(worker, size_bounds, size):
     """Compute `values` of a leaf of this size, and add them to `totals`; return False if it has no biclique.
 
@@ -87,7 +87,7 @@ def values_of(worker, size_bounds, size):
     return True
 
 
-@njit(nogil=True)
+@compiled(nrt=False)
 def add_vertex(worker, sums, vertex, side, kind, numbers):
     """Add totals, or values, to a vertex.
 
@@ -102,7 +102,7 @@ def add_vertex(worker, sums, vertex, side, kind, numbers):
         add(sums, vertex * n_kinds + 1, numbers, at(side, kind, OPTIONAL))
 
 
-@njit(nogil=True)
+@compiled(nrt=False)
 def subtract_vertex(worker, sums, vertex, side, kind, numbers):
     """Subtract totals, or values, from a vertex.
 

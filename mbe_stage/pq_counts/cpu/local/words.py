@@ -7,9 +7,10 @@ fit, and their size is known in advance. Each function has a fast path for the u
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, types
+from numba import types
 
 from mbe_stage.pq_counts.digits import BITS
+from mbe_stage.runtime.jit import compiled
 
 NUMBERS = types.uint64[:, ::1]
 """The type of such arrays."""
@@ -38,7 +39,7 @@ def digits_of_words(numbers: np.ndarray) -> np.ndarray:
     return digits
 
 
-@njit(nogil=True)
+@compiled(nrt=False)
 def add(sums, i, numbers, j):
     """Add a number to another one."""
     if sums.shape[1] == 1:
@@ -52,7 +53,7 @@ def add(sums, i, numbers, j):
         carry = over + np.uint64(sums[i, k] < carry)
 
 
-@njit(nogil=True)
+@compiled(nrt=False)
 def subtract(sums, i, numbers, j):
     """Subtract a number from another one."""
     if sums.shape[1] == 1:
@@ -66,7 +67,7 @@ def subtract(sums, i, numbers, j):
         borrowed = under + np.uint64(left < borrowed)
 
 
-@njit(nogil=True)
+@compiled(nrt=False)
 def multiply(products, i, ones, j, others, k):
     """Set a number to the product of two others.
 
@@ -93,7 +94,7 @@ def multiply(products, i, ones, j, others, k):
             products[i, m + place] = total
 
 
-@njit(nogil=True)
+@compiled(nrt=False)
 def _wide(one, other):
     """Return the product of two words, in two words."""
     low = (one & _LOW) * (other & _LOW)
@@ -103,7 +104,7 @@ def _wide(one, other):
     return (cross << _HALF) | (low & _LOW), high
 
 
-@njit(nogil=True)
+@compiled(nrt=False)
 def is_zero(numbers, i):
     """Return True if a number is zero."""
     bits = _NOTHING
@@ -112,7 +113,7 @@ def is_zero(numbers, i):
     return bits == _NOTHING
 
 
-@njit(nogil=True)
+@compiled(nrt=False)
 def clear(numbers, i):
     """Set a number to zero."""
     for k in range(numbers.shape[1]):
