@@ -95,7 +95,8 @@ def _count_two_hops(_pool: DevicePool) -> None:
     from mbe_stage.device.graph import graph_from_edges
     from mbe_stage.pipeline.backends.cudf.graph_facts import graph_facts
 
-    graph_facts(graph_from_edges(*map(cp.asarray, _pairs()), 9_000, 4_000), most_steps=1 << 30, memory_bytes=1 << 28)
+    left, right = map(cp.asarray, _pairs())
+    graph_facts(graph_from_edges(left, right, 9_000, 4_000), most_steps=1 << 30, memory_bytes=1 << 28)
 
 
 def device_steps(part: Part | None = None, config: Config | None = None) -> Sequence[CompileStep]:
