@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse
 
+from mbe_stage.errors import StageError
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import InputError
@@ -39,7 +40,7 @@ def read(path: Path, config: InputConfig) -> RawEdges:
             with zipfile.ZipFile(opened()) as members:
                 arrays = _shapes(members)
             return _pair(path, arrays, archive, config)
-    except InputError:
+    except StageError:
         raise
     except Exception as error:  # noqa: BLE001 - NumPy, SciPy and zipfile raise nearly any for a damaged archive
         raise _damaged(path, " ".join(str(error).split()) or type(error).__name__) from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from functools import partial
 from typing import Any
 
@@ -164,7 +165,13 @@ def is_simple(kind: pa.DataType) -> bool:
 
 
 def values_of(column: pa.ChunkedArray) -> list[Any]:
-    """Return the values of a column whose type an attribute or a time may have; none of another type."""
+    """Return the values of a column whose type an attribute or a time may have; none of another type.
+
+    Each moment is the same date, because Python has none for years beyond 9999.
+    """
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if pa.types.is_timestamp(kind) or pa.types.is_date32(kind):
+        return [date.min if is_present else None for is_present in column.is_valid().to_pylist()]
     return column.to_pylist() if is_simple(column.type) else []
 
 

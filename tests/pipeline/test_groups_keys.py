@@ -212,6 +212,15 @@ def test_recognised_columns(tmp_path: Path) -> None:
     assert again.moments.tolist() == found.moments.tolist()
 
 
+@pytest.mark.parametrize("kind", [pa.timestamp("s"), pa.dictionary(pa.int32(), pa.timestamp("s")), pa.date32()])
+def test_moments_beyond_calendars_are_no_attributes(tmp_path: Path, kind: pa.DataType) -> None:
+    """Python's dates end with the year 9999."""
+    times = pa.array([2**30, *range(events().num_rows - 1)], pa.int32()).cast(pa.date32())
+    table = events().set_column(3, "time", times.cast(pa.timestamp("s")).cast(kind))
+    found = read(settings(tmp_path), table).events
+    assert [each.name for each in found.attributes] == ["stars"]
+
+
 def test_further_columns_are_part_of_the_fingerprint(tmp_path: Path) -> None:
     source, config = events(), settings(tmp_path)
     other = source.set_column(2, "stars", pa.array([1, 2] * (source.num_rows // 2)))

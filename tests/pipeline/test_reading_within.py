@@ -532,6 +532,19 @@ def test_distinct_keys_are_counted_within_five_percent(n: int) -> None:
         assert 0.95 * n <= encoder._n_counted() <= 1.05 * n
 
 
+def test_keys_are_counted_where_integers_become_texts() -> None:
+    """The budget ends while they are numbered as texts: each key counts once, whether that table has it or not."""
+    integers = np.random.default_rng(1).integers(0, 10**15, 10_000)
+    for budget in (400 << 10, 512 << 10, 700 << 10):
+        encoder = Spools(budget).column("left", pa.string(), finds_integers=True)
+        assert isinstance(encoder, SpooledEncoder)
+        encoder.add(pa.array(integers).cast(pa.string()))
+        assert not encoder.is_beyond
+        encoder.add(pa.array(["a", "b", str(integers[0])]))
+        assert encoder.is_beyond
+        assert encoder._n_counted() == 10_002
+
+
 @pytest.mark.usefixtures("larger_pieces")
 def test_keys_of_several_files_beyond_the_budget_are_counted_in_all_of_them(tmp_path: Path) -> None:
     random, paths = np.random.default_rng(6), [tmp_path / f"{number}.csv" for number in range(3)]

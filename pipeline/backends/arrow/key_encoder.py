@@ -58,6 +58,8 @@ class KeyEncoder:
         self._integers = IntegerNumbers(new_codes(), growing)
         # Set once a text is not an integer; its codes continue those of the integers.
         self._texts: TextNumbers | None = None
+        # The integers, while they are numbered as texts.
+        self._written: pa.Array | None = None
         self._codes: Codes
         # Number of rows so far, and from the first batch with nulls on, a mask of the values.
         self.n = self._n_whole = 0
@@ -93,8 +95,9 @@ class KeyEncoder:
             # The integers so far become texts.
             self._texts = TextNumbers(self._growing)
             self._codes, integers = self._integers.ranked()
-            written = pa.array(integers).cast(pa.large_string())
-            self._texts.number(*text_buffers(written), np.empty(integers.size, np.int32))
+            self._written = pa.array(integers).cast(pa.large_string())
+            self._texts.number(*text_buffers(self._written), np.empty(integers.size, np.int32))
+            self._written = None
         self._texts.number(ends, data, self._codes.more(len(values)))
 
     def finish(self) -> pa.DictionaryArray:

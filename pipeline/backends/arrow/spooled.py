@@ -146,9 +146,14 @@ class SpooledEncoder(KeyEncoder):
     def _begin_to_count(self) -> None:
         """Switch to counting distinct keys, including those so far."""
         self._least = np.zeros(0, np.uint64)
-        for integers in self._integers.seen():
-            self._count(pa.array(integers))
-        if self._texts is not None:
+        if self._texts is None:
+            for integers in self._integers.seen():
+                self._count(pa.array(integers))
+        elif self._written is not None:
+            # Only some of them are in the table yet.
+            self._count(self._written)
+            self._texts = self._written = None
+        else:
             (ends, data), self._texts = self._texts.texts(), None
             self._count(pa.LargeStringArray.from_buffers(ends.size - 1, pa.py_buffer(ends), pa.py_buffer(data)))
 
