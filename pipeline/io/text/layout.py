@@ -77,11 +77,12 @@ def refuse_matrix_table(table: pa.Table, source: object, config: InputConfig, ro
     columns = [*([] if rows is None else [rows]), *table.columns]
     if config.names_columns or len(columns) < _WIDE or not table.num_rows:
         return
-    if any(tests(column.type) for column in columns[1:] for tests in _NO_CELLS):
+    kinds = [column.type.value_type if pa.types.is_dictionary(column.type) else column.type for column in columns[1:]]
+    if any(tests(kind) for kind in kinds for tests in _NO_CELLS):
         return
-    texts = [
-        ["" if value is None else str(value) for value in column[:MATRIX_SAMPLE].to_pylist()] for column in columns
-    ]
+    cells = (column[:MATRIX_SAMPLE].to_pylist() for column in columns[1:])
+    # The first column may be names, whatever they are.
+    texts = [[], *(["" if value is None else str(value) for value in column] for column in cells)]
     if is_matrix(texts, has_names=True):
         raise refuse_matrix(source, f"columns {', '.join(map(repr, table.column_names[:4]))} of 0s and other values")
 
