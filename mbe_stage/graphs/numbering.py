@@ -86,14 +86,6 @@ class IntegerNumbers:
     codes : Codes, optional
         Receives the code of each value.
     growing : Growing
-
-    Examples
-    --------
-    >>> numbers = IntegerNumbers()
-    >>> numbers.add(np.array([7, 10**18]))
-    >>> numbers.add(np.array([-5, 7]))
-    >>> [part.tolist() for part in numbers.finish()]
-    [[1, 2, 0, 1], [-5, 7, 1000000000000000000]]
     """
 
     def __init__(self, codes: Codes | None = None, growing: Growing = freely) -> None:
@@ -139,13 +131,8 @@ class IntegerNumbers:
             return 12 * (self._span // 64 + 1) + 8 * n
         return table_bytes(n)
 
-    def finish(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the rank of each value, ``(n,) int32``, and the distinct values, ascending int64."""
-        codes, keys = self.ranked()
-        return codes.whole(), keys
-
     def ranked(self) -> tuple[Codes, np.ndarray]:
-        """The same as `finish`, but return the ranks in place, as `Codes`. No more values can be added."""
+        """Return the rank of each value, and the distinct ones, ascending int64. No more values can be added."""
         if self._base is None:
             return self._codes, np.zeros(0, np.int64)
         if not self._slots.size and self._has_bits:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from mbe_stage.pipeline.backends.arrow.plain import plain_type
 from mbe_stage.pipeline.backends.backend import Refusal, Rows, key_roles
 from mbe_stage.pipeline.clean.facts import InputColumn
 from mbe_stage.pipeline.config.model import InputConfig
@@ -165,12 +166,10 @@ def is_simple(kind: pa.DataType) -> bool:
 
 
 def values_of(column: pa.ChunkedArray) -> list[Any]:
-    """Return the values of a column whose type an attribute or a time may have; none of another type.
-
-    Each moment is the same date, because Python has none for years beyond 9999.
-    """
-    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    """Return the values of a column whose type an attribute or a time may have; none of another type."""
+    kind = plain_type(column.type)
     if pa.types.is_timestamp(kind) or pa.types.is_date32(kind):
+        # Any date will do: Python has none for years beyond 9999.
         return [date.min if is_present else None for is_present in column.is_valid().to_pylist()]
     return column.to_pylist() if is_simple(column.type) else []
 

@@ -26,7 +26,8 @@ def test_integers_get_their_ranks_over_any_range(parts: list[list[int]]) -> None
     numbers = IntegerNumbers()
     for part in parts:
         numbers.add(np.array(part, np.int64))
-    ranks, keys = numbers.finish()
+    codes, keys = numbers.ranked()
+    ranks = codes.whole()
     expected, inverse = np.unique(np.array([value for part in parts for value in part], np.int64), return_inverse=True)
     assert (ranks.dtype, keys.dtype) == (np.int32, np.int64)
     assert keys.tolist() == expected.tolist()
@@ -44,7 +45,8 @@ def test_all_methods_of_ranking_integers(span: int, monkeypatch: pytest.MonkeyPa
     numbers = IntegerNumbers()
     for part in np.array_split(values, 23):
         numbers.add(part)
-    ranks, keys = numbers.finish()
+    codes, keys = numbers.ranked()
+    ranks = codes.whole()
     expected, inverse = np.unique(values, return_inverse=True)
     assert np.array_equal(keys, expected)
     assert np.array_equal(ranks, inverse)

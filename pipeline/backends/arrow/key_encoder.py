@@ -56,9 +56,8 @@ class KeyEncoder:
     ) -> None:
         self._finds_integers, self._new_codes, self._growing = finds_integers, new_codes, growing
         self._integers = IntegerNumbers(new_codes(), growing)
-        # Set once a text is not an integer; its codes continue those of the integers.
+        # Set once a text is not an integer; its codes continue those of the integers, which are written meanwhile.
         self._texts: TextNumbers | None = None
-        # The integers, while they are numbered as texts.
         self._written: pa.Array | None = None
         self._codes: Codes
         # Number of rows so far, and from the first batch with nulls on, a mask of the values.

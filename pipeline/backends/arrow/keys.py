@@ -98,7 +98,8 @@ def renumbered(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Implement `Backend.renumbered`."""
     numbers = IntegerNumbers()
     numbers.add(codes)
-    return numbers.finish()
+    ranks, distinct = numbers.ranked()
+    return ranks.whole(), distinct
 
 
 def as_utf8(distinct: pa.Array, refuse: Refusal) -> None:

@@ -152,10 +152,10 @@ class SpooledEncoder(KeyEncoder):
         elif self._written is not None:
             # Only some of them are in the table yet.
             self._count(self._written)
-            self._texts = self._written = None
         else:
-            (ends, data), self._texts = self._texts.texts(), None
+            ends, data = self._texts.texts()
             self._count(pa.LargeStringArray.from_buffers(ends.size - 1, pa.py_buffer(ends), pa.py_buffer(data)))
+        self._texts = self._written = None
 
     def _count(self, values: pa.Array) -> None:
         assert self._least is not None

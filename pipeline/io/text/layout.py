@@ -14,6 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mbe_stage.pipeline.backends.arrow.plain import plain_type
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import InputError
@@ -77,8 +78,7 @@ def refuse_matrix_table(table: pa.Table, source: object, config: InputConfig, ro
     columns = [*([] if rows is None else [rows]), *table.columns]
     if config.names_columns or len(columns) < _WIDE or not table.num_rows:
         return
-    kinds = [column.type.value_type if pa.types.is_dictionary(column.type) else column.type for column in columns[1:]]
-    if any(tests(kind) for kind in kinds for tests in _NO_CELLS):
+    if any(tests(plain_type(column.type)) for column in columns[1:] for tests in _NO_CELLS):
         return
     cells = (column[:MATRIX_SAMPLE].to_pylist() for column in columns[1:])
     # The first column may be names, whatever they are.
