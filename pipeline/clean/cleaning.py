@@ -17,7 +17,7 @@ from mbe_stage.pipeline.clean.attributes import attributes_of, moments_of
 from mbe_stage.pipeline.clean.doubts import with_doubts
 from mbe_stage.pipeline.clean.events import NO_TIME, Events
 from mbe_stage.pipeline.clean.facts import InputFacts
-from mbe_stage.pipeline.clean.keys import KeptRows, facts_of_rows, number_keys, number_tuples, with_lone
+from mbe_stage.pipeline.clean.keys import KeptRows, facts_of_rows, log_read, number_keys, number_tuples, with_lone
 from mbe_stage.pipeline.clean.time_buckets import Parts, number_buckets, unit_of, unit_words
 from mbe_stage.pipeline.clean.undirected import clean_undirected
 from mbe_stage.pipeline.clean.window import window_of
@@ -96,6 +96,7 @@ def clean(rows: Rows, config: InputConfig, backend: Backend) -> Edges[Any, Any]:
         warnings=(*rows.warnings, *unread),
         events_fingerprint=of_events,
     )
+    log_read(facts, rows.reader)
     found: Any = backend.edges(left_ids, right_ids, left_keys, right_keys, facts, hashes, events)
     found = with_doubts(found, config, {"left": range(facts.n_left), "right": range(facts.n_right)})
     if events is None or not has_buckets:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from functools import reduce
 from itertools import pairwise, starmap
-from operator import and_
+from operator import and_, or_
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,7 +28,7 @@ from mbe_stage.pipeline.backends.arrow.hashes import key_hashes
 from mbe_stage.pipeline.backends.arrow.measures import has_numbers
 from mbe_stage.pipeline.backends.arrow.plain import is_text, plain_type
 from mbe_stage.pipeline.backends.arrow.rows import column_of, measured
-from mbe_stage.pipeline.backends.arrow.spooled import PIECE, Spooled, Spools, too_much
+from mbe_stage.pipeline.backends.arrow.spooled import PIECE, SavedState, Spooled, Spools, Unsaved, too_much
 from mbe_stage.pipeline.backends.backend import Column, is_key, key_roles
 from mbe_stage.pipeline.clean.cleaning import (
     bucket_of,
@@ -41,7 +41,8 @@ from mbe_stage.pipeline.clean.cleaning import (
 )
 from mbe_stage.pipeline.clean.doubts import with_doubts
 from mbe_stage.pipeline.clean.events import Events
-from mbe_stage.pipeline.clean.keys import facts_of_rows, number_keys, number_tuples
+from mbe_stage.pipeline.clean.facts import InputFacts, facts_of
+from mbe_stage.pipeline.clean.keys import facts_of_rows, log_read, number_keys, number_tuples
 from mbe_stage.pipeline.clean.time_buckets import beginnings, bucket_names
 from mbe_stage.pipeline.clean.window import window_of
 from mbe_stage.pipeline.config.model import InputConfig
@@ -57,64 +58,67 @@ _EDGE_BYTES, _VERTEX_BYTES, _ROW_BYTES = 12, 36, 24
 # Bytes per key of several columns while it is made: its code, and the end of its text in two forms. Sampled texts.
 _TUPLE_BYTES, _SAMPLED_TUPLES = 20, 1 << 14
 _FEWEST_ROWS = 1 << 16
+# A saved step, and its arrays.
+_EDGES, _ARRAYS = "edges", ("left", "right", "degrees left", "degrees right")
 _Pairs = tuple[np.ndarray, np.ndarray]
 
 
 def clean_within(
-    rows: RawEdges, spools: Spools, config: InputConfig, most_bytes: int, least: tuple[int, int]
+    numbered: NumberedRows, config: InputConfig, most_bytes: int, least: tuple[int, int], saved: Unsaved
 ) -> EdgeData:
     """Clean rows as `pipeline.clean.cleaning.clean` does; drop edges that no result can contain if not all fit.
 
-    Keys, facts and degrees cover all edges. Weights and times of the rows are views of files. `spools` has the columns
-    of each file, and a result at least `least` left and right vertices.
+    Keys, facts and degrees cover all edges. Weights and times of the rows are views of files. A result has at least
+    `least` left and right vertices.
 
     Raises
     ------
-    InputError
-        See `clean`.
     MemoryBudgetExceeded
         The remaining edges do not fit; the message names a sufficient budget.
     """
-    numbered = _NumberedRows(rows, spools, config)
     keys, n_rows = [side.keys for side in (numbered.left, *numbered.rights)], numbered.n
-    n_left = len(keys[0])
+    n_left, source = len(keys[0]), numbered.facts.source
     of_vertices = sum(each.nbytes + _VERTEX_BYTES * len(each) for each in keys)
     if of_vertices > most_bytes:
         # This is enough even if all rows are distinct edges.
         needed, what = of_vertices + _EDGE_BYTES * n_rows, f"{sum(map(len, keys)):,} vertices and {n_rows:,} rows"
-        raise too_much(f"{rows.source}: {what}", needed, most_bytes)
+        raise too_much(f"{source}: {what}", needed, most_bytes)
     hashes = [key_hashes(keys[0], "left"), *(key_hashes(each, "right") for each in keys[1:])]
-    most_rows = max(_FEWEST_ROWS, (most_bytes - of_vertices) // (2 * _ROW_BYTES))
-    cores = [_Core((n_left, len(right.keys)), least) for right in numbered.rights]
-    for core, right, of_right in zip(cores, numbered.rights, hashes[1:], strict=True):
-        with run_state.at_part(f"ordering {n_rows:,} edges in parts"):
-            for pairs in numbered.parts(right, most_rows):
-                add_edges(core.fingerprint, *pairs, hashes[0], of_right)
-                core.add(*pairs)
     most_edges = (most_bytes - of_vertices) // _EDGE_BYTES
+
+    def new_cores() -> list[_Core]:
+        return [_Core((n_left, len(right.keys)), least) for right in numbered.rights]
+
+    cores: list[_Core] | None = saved.load(
+        _EDGES, lambda state: [core.restored(state, str(k)) for k, core in enumerate(new_cores())]
+    )
+    if cores is None:
+        cores = new_cores()
+        most_rows = max(_FEWEST_ROWS, (most_bytes - of_vertices) // (2 * _ROW_BYTES))
+        for core, right, of_right in zip(cores, numbered.rights, hashes[1:], strict=True):
+            with run_state.at_part(f"ordering {n_rows:,} edges in parts"):
+                for pairs in numbered.parts(right, most_rows):
+                    add_edges(core.fingerprint, *pairs, hashes[0], of_right)
+                    core.add(*pairs)
+        saved.save(_EDGES, _state_of(cores))
     if sum(core.n for core in cores) > most_edges:
         lack_of_memory.give_back()
         for core in cores:
             core.reduce(most_edges)
+        saved.save(_EDGES, _state_of(cores))
     n_edges, n_held = (sum(of) for of in zip(*((core.fingerprint.n_items, core.n) for core in cores), strict=True))
     needed = of_vertices + _EDGE_BYTES * n_held
     if needed > most_bytes:
         sizes = f"{n_left:,} x {sum(map(len, keys[1:])):,}"
         what = f"{n_held:,} of {n_edges:,} edges between {sizes} vertices can matter to a result, and"
         remedy = "" if least == (1, 1) else ", or raise the minimum sizes"
-        raise too_much(f"{rows.source}: {what}", needed, most_bytes, remedy)
+        raise too_much(f"{source}: {what}", needed, most_bytes, remedy)
     log.info("holding %s of %s edges; the others can be in no result", f"{n_held:,}", f"{n_edges:,}")
     core, is_whole = cores[0], n_held == n_edges
     events, of_events = numbered.events(hashes[0], hashes[1])
-    facts = facts_of_rows(
-        rows,
-        numbered.dropped,
-        (n_left, len(keys[1]), core.fingerprint.n_items),
-        str(core.fingerprint),
-        warnings=(*rows.warnings, *numbered.warnings),
-        events_fingerprint=of_events,
-        n_edges_held=None if is_whole else n_held,
-    )
+    facts = of_later(numbered.facts, n_rows, len(keys[1]), core.fingerprint.n_items, str(core.fingerprint))
+    facts = replace(facts, events_fingerprint=of_events, n_edges_held=None if is_whole else n_held)
+    log_read(facts)
     degrees = None if is_whole else core.degrees
     ids = core.edges()
     edges = EdgeData(*ids, keys[0], keys[1], facts, (hashes[0], hashes[1]), events, degrees=degrees)
@@ -135,50 +139,52 @@ class _Column(NamedTuple):
     keys: pa.Array
 
 
-class _Budgeted(ArrowBackend):
-    """Makes texts of keys of several columns within the budget."""
-
-    def __init__(self, spools: Spools) -> None:
-        self._spools = spools
-
-    def made_in_parts(self, texts_of: Callable[[np.ndarray], pa.Array], n: int) -> pa.Array:
-        sample = texts_of(np.linspace(0, n - 1, min(n, _SAMPLED_TUPLES)).astype(np.int64))
-        of_text = pc.sum(pc.binary_length(sample)).as_py() / len(sample)
-        n_bytes = self._spools.nbytes + int(n * (_TUPLE_BYTES + 2 * of_text))
-        self._spools.check(f"{n:,} keys of several columns", n_bytes)
-        return ARROW.made_in_parts(texts_of, n)
-
-
-class _NumberedRows:
+@dataclass(slots=True)
+class NumberedRows:
     """The rows that have all values and pass the filters, as ids, which are the ranks of their keys.
 
     Attributes
     ----------
-    n, dropped
-        See `pipeline.clean.keys.KeptRows`.
-    left, rights : _Column and list of _Column
-        A second entry of `rights` has time buckets shifted by half.
+    rights : list of _Column
+        A second entry has time buckets shifted by half.
+    weights, times : Spooled or None
+        In the form of `Events`.
+    facts : InputFacts
+        As if there were no edges.
+    has_events : bool
+        True if an output uses weights or times.
     """
 
-    def __init__(self, rows: RawEdges, spools: Spools, config: InputConfig) -> None:
-        self._spools, self._config = spools, config
-        self.n, self.dropped = rows.n_rows, dict.fromkeys(("null", "weight", "time"), 0)
-        self._measures = [role for role in rows.roles if not is_key(role)]
-        self._rows = reduce(self._with_numbers, self._measures, rows)
-        read = {role: self._read(role) for role in rows.roles if is_key(role)}
-        self._columns = {role: column.numbers for role, column in read.items()}
-        self._drop()
-        if not self.n:
-            raise no_edges(rows, self.dropped, config)
-        numbered = {role: self._number(role, column) for role, column in read.items()}
-        shifts = [] if config.time_bucket is None else [False, True] if config.keeps_events else [False]
-        buckets = [[self._buckets(half_later)] for half_later in shifts] or [[]]
-        self._weights, self._times, self.warnings = self._kept_measures() if config.keeps_events else (None, None, ())
-        self._compact()
-        by = [numbered["by"]] if "by" in numbered else []
-        roles = key_roles("right", len(config.right_columns))
-        self.left = self._tuples("left", [*by, numbered["left"]])
-        self.rights = [self._tuples(roles[0], [*by, *map(numbered.get, roles), *bucket]) for bucket in buckets]
+    left: _Column
+    rights: list[_Column]
+    weights: Spooled | None
+    times: Spooled | None
+    facts: InputFacts
+    has_events: bool
+
+    @classmethod
+    def of(cls, saved: SavedState) -> NumberedRows:
+        """Restore what `state` has returned."""
+        all_keys = [saved.arrays[f"keys {k}"].chunk(0) for k in range(saved.facts["n_columns"])]
+        left, *rights = (_Column(_ids(saved.arrays[f"ids {k}"], len(keys)), keys) for k, keys in enumerate(all_keys))
+        weights, times = (
+            _spooled(kind, (of.to_numpy() for of in saved.arrays[name].chunks)) if name in saved.arrays else None
+            for name, kind in (("weights", np.float64), ("times", np.int64))
+        )
+        return cls(left, rights, weights, times, facts_of(saved.facts["facts"]), saved.facts["has_events"])
+
+    def state(self) -> SavedState:
+        """Return what a resumed run needs."""
+        columns, arrays = [self.left, *self.rights], dict[str, Any](weights=self.weights, times=self.times)
+        for k, (ids, keys) in enumerate(columns):
+            arrays |= {f"ids {k}": ids, f"keys {k}": keys}
+        facts = {"facts": asdict(self.facts), "has_events": self.has_events, "n_columns": len(columns)}
+        return SavedState({name: array for name, array in arrays.items() if array is not None}, facts)
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return self.left.numbers.n
 
     def parts(self, right: _Column, most_rows: int) -> Iterator[_Pairs]:
         """Yield distinct edges in order, from at most `most_rows` rows at a time."""
@@ -195,15 +201,89 @@ class _NumberedRows:
 
     def events(self, left_hashes: np.ndarray, right_hashes: np.ndarray) -> tuple[Events | None, str | None]:
         """Return weights and times of the rows as views of files, and their fingerprint; None if they are not kept."""
-        if not (self._config.keeps_events and self._measures):
+        if not self.has_events:
             return None, None
-        columns = self.left.numbers, self.rights[0].numbers, self._weights, self._times
+        columns = self.left.numbers, self.rights[0].numbers, self.weights, self.times
         found = Fingerprint()
         for start in range(0, self.n, PIECE):
             part: list[Any] = [None if each is None else each.read(start, start + PIECE) for each in columns]
             Events(*part).add_to(found, left_hashes, right_hashes)
         whole: list[Any] = [None if each is None else each.whole() for each in columns]
         return Events(*whole), str(found)
+
+    def _distinct(self, first: int, end: int, n: int, right: _Column) -> _Pairs:
+        found, at = (np.empty(n, np.int32), np.empty(n, np.int32)), 0
+        for pairs in self._pairs(right):
+            at = select_pairs(pairs, range(first, end), found, at)
+        left, rights = distinct_pairs(*found, end - first, len(right.keys))
+        left += np.int32(first)
+        return left, rights
+
+    def _of_many(self, vertex: int, right: _Column) -> _Pairs:
+        """Return the edges of a left vertex with too many rows."""
+        seen = np.zeros(len(right.keys), np.bool_)
+        for of_left, of_right in self._pairs(right):
+            seen[of_right[of_left == vertex]] = True
+        rights = np.flatnonzero(seen).astype(np.int32)
+        return np.full(rights.size, vertex, np.int32), rights
+
+    def _pairs(self, right: _Column) -> Iterator[_Pairs]:
+        return zip(self.left.numbers.parts(), right.numbers.parts(), strict=True)
+
+
+class _Budgeted(ArrowBackend):
+    """Makes texts of keys of several columns within the budget."""
+
+    def __init__(self, spools: Spools) -> None:
+        self._spools = spools
+
+    def made_in_parts(self, texts_of: Callable[[np.ndarray], pa.Array], n: int) -> pa.Array:
+        sample = texts_of(np.linspace(0, n - 1, min(n, _SAMPLED_TUPLES)).astype(np.int64))
+        of_text = pc.sum(pc.binary_length(sample)).as_py() / len(sample)
+        n_bytes = self._spools.nbytes + int(n * (_TUPLE_BYTES + 2 * of_text))
+        self._spools.check(f"{n:,} keys of several columns", n_bytes)
+        return ARROW.made_in_parts(texts_of, n)
+
+
+def number_rows(rows: RawEdges, spools: Spools, config: InputConfig) -> NumberedRows:
+    """Number the keys of rows as `pipeline.clean.cleaning.clean` does; `spools` has the columns of each file.
+
+    Raises
+    ------
+    InputError
+        See `clean`.
+    MemoryBudgetExceeded
+        The keys do not fit; the message names a sufficient budget.
+    """
+    of = _Numbering(rows, spools, config)
+    sizes, warnings = (len(of.left.keys), len(of.rights[0].keys), 0), (*rows.warnings, *of.warnings)
+    facts = facts_of_rows(rows, of.dropped, sizes, "", warnings=warnings)
+    has_events = config.keeps_events and bool(of.measures)
+    return NumberedRows(of.left, of.rights, of.weights, of.times, facts, has_events)
+
+
+class _Numbering:
+    """The state of `number_rows`; for `n` and `dropped` see `pipeline.clean.keys.KeptRows`."""
+
+    def __init__(self, rows: RawEdges, spools: Spools, config: InputConfig) -> None:
+        self._spools, self._config = spools, config
+        self.n, self.dropped = rows.n_rows, dict.fromkeys(("null", "weight", "time"), 0)
+        self.measures = [role for role in rows.roles if not is_key(role)]
+        self._rows = reduce(self._with_numbers, self.measures, rows)
+        read = {role: self._read(role) for role in rows.roles if is_key(role)}
+        self._columns = {role: column.numbers for role, column in read.items()}
+        self._drop()
+        if not self.n:
+            raise no_edges(rows, self.dropped, config)
+        numbered = {role: self._number(role, column) for role, column in read.items()}
+        shifts = [] if config.time_bucket is None else [False, True] if config.keeps_events else [False]
+        buckets = [[self._buckets(half_later)] for half_later in shifts] or [[]]
+        self.weights, self.times, self.warnings = self._kept_measures() if config.keeps_events else (None, None, ())
+        self._compact()
+        by = [numbered["by"]] if "by" in numbered else []
+        roles = key_roles("right", len(config.right_columns))
+        self.left = self._tuples("left", [*by, numbered["left"]])
+        self.rights = [self._tuples(roles[0], [*by, *map(numbered.get, roles), *bucket]) for bucket in buckets]
 
     def _with_numbers(self, rows: RawEdges, role: str) -> RawEdges:
         """Return the rows with numbers or moments in place of texts."""
@@ -231,7 +311,7 @@ class _NumberedRows:
 
         def columns(start: int, part: RawEdges) -> dict[str, Column]:
             keys = {role: Column(None, of.read(start, start + PIECE) >= 0) for role, of in self._columns.items()}
-            return keys | {role: column_of(part, role) for role in self._measures}
+            return keys | {role: column_of(part, role) for role in self.measures}
 
         dropping = config.model_copy(update={"nulls": "drop"})
         if config.nulls == "error" and any(
@@ -292,9 +372,9 @@ class _NumberedRows:
     def _kept_measures(self) -> tuple[Spooled | None, Spooled | None, tuple[str, ...]]:
         """Return weights and times of the remaining rows in the form of `Events`, and warnings."""
         weights, as_times, warnings = None, None, tuple[str, ...]()
-        if "weight" in self._measures:
+        if "weight" in self.measures:
             weights = _spooled(np.float64, starmap(finite_weights, self._kept("weight")))
-        if "timestamp" in self._measures:
+        if "timestamp" in self.measures:
             has_buckets = self._config.time_bucket is not None
             as_times, warnings = moments_from(lambda: self._kept("timestamp"), self._are_moments, has_buckets)
         times = None if as_times is None else _spooled(np.int64, starmap(as_times, self._kept("timestamp")))
@@ -324,25 +404,6 @@ class _NumberedRows:
         codes = (ranks[one].astype(np.int64) * n_second + of_others[other] for one, other in parts)
         encoder = self._spools.encoded("tuple", map(pa.array, codes))
         return encoder.rows, encoder.keys.to_numpy()
-
-    def _distinct(self, first: int, end: int, n: int, right: _Column) -> _Pairs:
-        found, at = (np.empty(n, np.int32), np.empty(n, np.int32)), 0
-        for pairs in self._pairs(right):
-            at = select_pairs(pairs, range(first, end), found, at)
-        left, rights = distinct_pairs(*found, end - first, len(right.keys))
-        left += np.int32(first)
-        return left, rights
-
-    def _of_many(self, vertex: int, right: _Column) -> _Pairs:
-        """Return the edges of a left vertex with too many rows."""
-        seen = np.zeros(len(right.keys), np.bool_)
-        for of_left, of_right in self._pairs(right):
-            seen[of_right[of_left == vertex]] = True
-        rights = np.flatnonzero(seen).astype(np.int32)
-        return np.full(rights.size, vertex, np.int32), rights
-
-    def _pairs(self, right: _Column) -> Iterator[_Pairs]:
-        return zip(self.left.numbers.parts(), right.numbers.parts(), strict=True)
 
     def _number(self, role: str, column: _Column) -> _Column:
         """Replace the numbers of a column by the ranks of the keys in use."""
@@ -411,6 +472,19 @@ def _renumber(spooled: Spooled, new: np.ndarray) -> None:
             part[:] = new[part]
 
 
+def _ids(column: pa.ChunkedArray, n: int) -> Spooled:
+    """Return restored ids, which have to be below `n`, because compiled code does not check them."""
+    ids = _spooled(np.int32, (chunk.to_numpy() for chunk in column.chunks))
+    if any(part.min() < 0 or part.max() >= n for part in ids.parts()):
+        raise ValueError(f"ids outside of 0 to {n}")
+    return ids
+
+
+def _state_of(cores: Sequence[_Core]) -> SavedState:
+    states = [core.state(str(k)) for k, core in enumerate(cores)]
+    return SavedState(*(reduce(or_, parts) for parts in zip(*states, strict=True)))
+
+
 class _Core:
     """Edges on disk that a result may contain; `degrees` of the vertices, and `fingerprint`, are those of all edges."""
 
@@ -418,8 +492,25 @@ class _Core:
         self.degrees = np.zeros(sizes[0], np.int64), np.zeros(sizes[1], np.int64)
         # A vertex of a result has at least as many neighbours as the minimum size of the other side.
         self._fewest = least[::-1]
-        self._edges = Spooled(), Spooled()
+        self._edges, self._is_reduced = (Spooled(), Spooled()), False
         self.fingerprint = Fingerprint()
+
+    def state(self, name: str) -> SavedState:
+        """Return what a resumed run needs."""
+        arrays = dict(zip(_ARRAYS, (*self._edges, *self.degrees), strict=True))
+        sums = [self.fingerprint.n_items, self.fingerprint.first, self.fingerprint.second]
+        return SavedState({f"{name} {of}": arrays[of] for of in arrays}, {name: [*sums, self._is_reduced]})
+
+    def restored(self, saved: SavedState, name: str) -> _Core:
+        """Return this core once it has taken over what `state` has returned."""
+        columns = [saved.arrays[f"{name} {of}"] for of in _ARRAYS]
+        left, right = (_ids(ids, len(of)) for ids, of in zip(columns[:2], self.degrees, strict=True))
+        degrees = tuple(of.to_numpy().copy() for of in columns[2:])
+        if left.n != right.n or any(of.shape != old.shape for of, old in zip(degrees, self.degrees, strict=True)):
+            raise ValueError("columns of other lengths")
+        *sums, self._is_reduced = saved.facts[name]
+        self._edges, self.degrees, self.fingerprint = (left, right), degrees, Fingerprint(*sums)
+        return self
 
     @property
     def n(self) -> int:
@@ -434,6 +525,8 @@ class _Core:
 
     def reduce(self, most_edges: int) -> None:
         """Drop edges of vertices with too few neighbours until there is none; in memory once few enough remain."""
+        if self._is_reduced:
+            return
         # The remaining edges do not depend on the budget, so a run can be resumed with another budget.
         degrees = self.degrees[0].astype(np.int32), self.degrees[1].astype(np.int32)
         n_before = self.n + 1
@@ -450,6 +543,7 @@ class _Core:
                     n += n_kept
             for spooled in self._edges:
                 spooled.n = n
+        self._is_reduced = True
 
     def edges(self) -> _Pairs:
         """Return all ids, in memory."""

@@ -195,14 +195,14 @@ class KeptRows:
 def facts_of_rows(
     rows: Rows, dropped: Mapping[str, int], sizes: tuple[int, int, int], fingerprint: str, **others: Any
 ) -> InputFacts:
-    """Return the facts about rows, and log them; `dropped` counts the rows that each rule left out.
+    """Return the facts about rows; `dropped` counts the rows that each rule left out.
 
     `sizes` has the numbers of left vertices, right vertices and edges. `others` replace the values that follow from
     these.
     """
     usual: dict[str, Any] = {"rows_read": rows.n_rows}
     usual["duplicate_edges"] = rows.n_rows - sum(dropped.values()) - sizes[2]
-    facts = InputFacts(
+    return InputFacts(
         source=rows.source,
         format=rows.format,
         rows_dropped_null=dropped["null"],
@@ -217,8 +217,11 @@ def facts_of_rows(
         n_columns=rows.n_columns,
         **(usual | others),
     )
-    by = "" if rows.reader is None else f", by {rows.reader}"
+
+
+def log_read(facts: InputFacts, reader: str | None = None) -> None:
+    """Log what was read; `reader` is named unless it is the format's own."""
+    by = "" if reader is None else f", by {reader}"
     size = f"{facts.n_left} x {facts.n_right}, {facts.n_edges} edges"
     size = size if facts.undirected is None else f"{facts.vertices_text}, {facts.n_edges:,} edges"
     log.info("read %s (%s%s): %s", facts.source, facts.taken, by, size)
-    return facts

@@ -11,7 +11,7 @@ from typing import Any
 from mbe_stage.pipeline.backends.backend import Backend, Edges, HostNeeded
 from mbe_stage.pipeline.clean.doubts import with_doubts
 from mbe_stage.pipeline.clean.facts import UndirectedFacts
-from mbe_stage.pipeline.clean.keys import KeptRows, facts_of_rows, number_keys
+from mbe_stage.pipeline.clean.keys import KeptRows, facts_of_rows, log_read, number_keys
 from mbe_stage.pipeline.errors import InputError
 
 
@@ -49,6 +49,7 @@ def clean_undirected(kept: KeptRows) -> Edges[Any, Any]:
             lone_vertices=int(alone.size),
         ),
     )
+    log_read(facts, rows.reader)
     return with_doubts(backend.edges(*ends, keys, keys, facts, hashes), kept.config, of_columns)
 
 

@@ -259,15 +259,17 @@ def _unfinished_run(run: Unfinished) -> dict[str, Any]:
 
 def _unfinished_line(run: Unfinished) -> str:
     state = "running" if run.is_running else "unfinished"
-    if run.header is None or not run.records:
+    if run.header is None or not (run.records or run.header.reading):
         return f"{state:10} {run.staging_dir.name}: cannot be resumed"
     asks = ", ".join(f"{key}={value}" for key, value in run.header.asked.items())
     unit = publication_of(run.header.problem).unit
     how = "" if run.is_running else "; continue with --resume"
+    done = "parts of reading are kept"
+    if run.records:
+        done = f"about {percent_text(run.work_done, 0, '%')} of the work, kept {run.records[-1].at}"
     return (
         f"{state:10} {run.staging_dir.name}: {run.header.source}{f' ({asks})' if asks else ''}, "
-        f"{plural(run.n_found, *unit)}, "
-        f"about {percent_text(run.work_done, 0, '%')} of the work, kept {run.records[-1].at}{how}"
+        f"{plural(run.n_found, *unit)}, {done}{how}"
     )
 
 

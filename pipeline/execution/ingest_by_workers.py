@@ -218,7 +218,7 @@ def _seen(path: Path) -> object:
     A footer has the row groups, and the extremes of columns in each.
     """
     found: list[object] = [software()]
-    for file in parquet.data_files(path) if path.is_dir() else [path]:
+    for file in parquet.files_at(path):
         with file.open("rb") as data:
             data.seek(-8, os.SEEK_END)
             data.seek(-8 - int.from_bytes(data.read(4), "little"), os.SEEK_END)

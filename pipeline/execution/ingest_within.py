@@ -8,13 +8,13 @@ import pyarrow as pa
 
 from mbe_stage.pipeline import run_state
 from mbe_stage.pipeline.backends.arrow.backend import ARROW
-from mbe_stage.pipeline.backends.arrow.spooled import Spools, too_much
+from mbe_stage.pipeline.backends.arrow.spooled import Spools, Unsaved, too_much
 from mbe_stage.pipeline.clean.cleaning import clean
-from mbe_stage.pipeline.clean.core import clean_within
+from mbe_stage.pipeline.clean.core import NumberedRows, clean_within, number_rows
 from mbe_stage.pipeline.config.model import Config, InputConfig
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.execution import lack_of_memory
-from mbe_stage.pipeline.io import RawEdges, find_input, is_object, read_edges
+from mbe_stage.pipeline.io import RawEdges, find_input, is_object, parquet, read_edges
 from mbe_stage.pipeline.io.further import is_further
 from mbe_stage.pipeline.io.sources import at_hand
 from mbe_stage.pipeline.problems.installed import derived_of, publication_of, reading_of
@@ -22,11 +22,15 @@ from mbe_stage.pipeline.problems.installed import derived_of, publication_of, re
 # What a row takes, with tables of usual keys, if all are in memory; and with weights and times that are kept.
 _ROW_BYTES, _EVENT_BYTES = 32, 24
 _ON_DISK = ("parquet", "csv")
+# A saved step.
+_ROWS = "rows"
 
 
 @run_state.at_step("read")
-def ingest_within(config: Config, source: object | None = None) -> Any:
+def ingest_within(config: Config, source: object | None = None, saved: Unsaved | None = None) -> Any:
     """Read and clean edges as `pipeline.execution.ingest.ingest`, within `execution.memory_budget`.
+
+    Steps that an interrupted run has saved are not repeated.
 
     Raises
     ------
@@ -36,21 +40,29 @@ def ingest_within(config: Config, source: object | None = None) -> Any:
         The input does not fit; the message says what would do.
     """
     section, budget, spools = reading_of(config), config.execution.memory_bytes, Spools(config.execution.memory_bytes)
+    saved = Unsaved() if saved is None else saved
     with run_state.at_part(), at_hand(section.path, source) as (places, named):
-        is_bounded = not is_object(places) and find_input(section, places).format in _ON_DISK
-        rows = named(read_edges(section, places, **({"new_column": spools.column} if is_bounded else {})))
-        spools.check_keys()
-        lack_of_memory.give_back()
-        obstacle = _obstacle(rows, spools, section)
-        if obstacle is None:
-            # Derived outputs look at edges outside of results, too.
-            least = None if derived_of(config) else publication_of(config.problem).least_sizes(config)
-            return clean_within(rows, spools, section, budget, least or (1, 1))
-        if (needed := rows.n_rows * (_ROW_BYTES + _EVENT_BYTES * section.keeps_events)) > budget:
-            raise too_much(
-                f"{rows.source}: {rows.n_rows:,} rows, which cannot stay on disk because {obstacle},", needed, budget
-            )
-        return clean(rows, section, ARROW)
+        found, numbered = None if is_object(places) else find_input(section, places), None
+        new_column: dict[str, Any] = {}
+        if found is not None and found.format in _ON_DISK:
+            new_column["new_column"] = spools.column
+            saved.begin([file for each in found.files or (found.path,) for file in parquet.files_at(each)])
+            numbered = saved.load(_ROWS, NumberedRows.of)
+        if numbered is None:
+            rows = named(read_edges(section, places, **new_column))
+            spools.check_keys()
+            lack_of_memory.give_back()
+            if (obstacle := _obstacle(rows, spools, section)) is not None:
+                if (needed := rows.n_rows * (_ROW_BYTES + _EVENT_BYTES * section.keeps_events)) > budget:
+                    what = f"{rows.n_rows:,} rows, which cannot stay on disk because {obstacle},"
+                    raise too_much(f"{rows.source}: {what}", needed, budget)
+                return clean(rows, section, ARROW)
+            numbered = number_rows(rows, spools, section)
+            del rows
+            saved.save(_ROWS, numbered.state())
+        # Derived outputs look at edges outside of results, too.
+        least = None if derived_of(config) else publication_of(config.problem).least_sizes(config)
+        return clean_within(numbered, section, budget, least or (1, 1), saved)
 
 
 def _obstacle(rows: RawEdges, spools: Spools, section: InputConfig) -> str | None:

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from mbe_stage.pipeline import run_state
+from mbe_stage.pipeline.backends.arrow.spooled import Unsaved
 from mbe_stage.pipeline.clean.facts import InputFacts
 from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.config.plugin_sections import OURS
 from mbe_stage.pipeline.config.setting_names import setting
-from mbe_stage.pipeline.errors import ConfigError, PublishError, RunIsBeingWritten
+from mbe_stage.pipeline.errors import ConfigError, InputError, PublishError, RunIsBeingWritten
 from mbe_stage.pipeline.execution.compiling import OnCompile
 from mbe_stage.pipeline.execution.ingest_by_workers import held_by_workers
 from mbe_stage.pipeline.execution.ingest_within import ingest_within
 from mbe_stage.pipeline.execution.journal import Journal
+from mbe_stage.pipeline.execution.saved_reading import steps_of_reading
 from mbe_stage.pipeline.execution.steps import Steps, find_unchanged, finish
 from mbe_stage.pipeline.execution.tiers import RAPIDS, OnProgress, Tier, on_a_tier_that_fits
 from mbe_stage.pipeline.execution.unfinished import journal_for, staging_to_resume
@@ -204,19 +207,29 @@ def run(
 
     def run_on(tier: Tier, warnings: tuple[str, ...], note: OnProgress) -> RunResult:
         staging = store.begin(config.output.keep_unfinished_days, staging_dir)
-        with (
-            staging.noted_by_interrupts(),
-            edges_read(tier, config, source, on_compile) as (steps, edges, seconds),
-        ):
+        with staging.noted_by_interrupts(), ExitStack() as stack:
+            # Held from when it is needed: by saved steps of reading, or by the search.
+            held = functools.cache(lambda: stack.enter_context(staging).path)
+
+            def drop_saved_steps() -> None:
+                if staging_dir is None and staging.is_resumed:
+                    staging.begin_anew()
+
+            saved = steps_of_reading(config, lambda: held().parent, is_resumed=staging_dir is not None)
+            try:
+                steps, edges, seconds = stack.enter_context(edges_read(tier, config, source, on_compile, saved))
+            except (InputError, ConfigError):
+                drop_saved_steps()
+                raise
             if if_changed and (unchanged := find_unchanged(store, edges.facts, config)) is not None:
                 run_state.state.run = unchanged.name
+                drop_saved_steps()
                 return RunResult(store.whole(unchanged), read_manifest(unchanged), unchanged=True, store=store)
             # Unreadable input is refused before this wait.
             needed = tier.compile_steps("publish", config, samples=wants_outlook(note))
             seconds = summed(seconds, tier.compile(needed, on_compile))
-            with staging:
-                stage(steps, edges, config, staging.path, store, seconds, warnings, note)
-                run_dir = staging.publish(config.output.keep_runs)
+            stage(steps, edges, config, held(), store, seconds, warnings, note)
+            run_dir = staging.publish(config.output.keep_runs)
         return RunResult(run_dir, Manifest.model_validate_json(staging.manifest), store=store)
 
     with kept_if_done(store):
@@ -307,9 +320,18 @@ def _noted_by_interrupts(journal: Journal | None) -> Iterator[None]:
 
 @contextmanager
 def edges_read(
-    tier: Tier, config: Config, source: object | None = None, on_compile: OnCompile | None = None
+    tier: Tier,
+    config: Config,
+    source: object | None = None,
+    on_compile: OnCompile | None = None,
+    saved: Unsaved | None = None,
 ) -> Iterator[tuple[Steps, Any, dict[str, float]]]:
     """Read and clean the input on a tier, which stays open while the context lasts; or on a cluster.
+
+    Parameters
+    ----------
+    saved : Unsaved, optional
+        For reading within a memory budget, see `pipeline.execution.saved_reading`.
 
     Yields
     ------
@@ -323,7 +345,9 @@ def edges_read(
         start = time.perf_counter()
         with held_by_workers(config, source) as held:
             is_bounded = tier.name != RAPIDS and config.execution.memory_budget is not None
-            edges = held or (ingest_within(config, source) if is_bounded else steps.ingest(reading_of(config), source))
+            edges = held or (
+                ingest_within(config, source, saved) if is_bounded else steps.ingest(reading_of(config), source)
+            )
             # Refuse unknown keys before the wait for the next compilation.
             publication_of(config.problem).query(config.problem_section, edges)
             yield steps, edges, {"read": time.perf_counter() - start, **prepared}

@@ -39,8 +39,8 @@ from mbe_stage.tasks import OpenWork, Remaining, Roots, Task, without
 
 log = logging.getLogger(__name__)
 
-VERSION = 3
-_READ = (2, VERSION)  # no record of version 2 has saved work
+VERSION = 4
+_READ = (2, 3, VERSION)  # no record of version 2 has saved work, and no journal of version 3 saved steps of reading
 KEPT = "checkpoint: %s more results, about %s of the work is done"
 """Log line of a checkpoint."""
 _STAYS = (".lock", JOURNAL_NAME)
@@ -53,8 +53,22 @@ class _Line(BaseModel):
 _Kind = TypeVar("_Kind", bound=_Line)
 
 
+class SavedStep(_Line):
+    """The state behind a step of reading (`pipeline.backends.arrow.spooled.SavedState`): a file for each array."""
+
+    facts: dict[str, Any]
+    files: dict[str, FileEntry]
+
+
+class SavedReading(_Line):
+    """Saved steps of reading, by name, and the SHA-256 of each file that was read."""
+
+    read: tuple[str, ...]
+    steps: dict[str, SavedStep]
+
+
 class Header(_Line):
-    """The facts that a resuming run must share with the run that it resumes.
+    """The facts that a resuming run must share with the run that it resumes, and its saved steps of reading.
 
     Attributes
     ----------
@@ -63,7 +77,7 @@ class Header(_Line):
     source : str
         The path of the input, for people.
     input : str
-        The fingerprint of its edges.
+        The fingerprint of its edges; empty before they are known.
     question : dict
         The result of `pipeline.publish.manifest.question` without limits, and everything else that the files depend
         on, such as compression and inputs of derived outputs.
@@ -80,6 +94,13 @@ class Header(_Line):
     question: dict[str, Any]
     asked: dict[str, Any]
     versions: dict[str, str]
+    reading: SavedReading | None = None
+
+    def files_in(self, staging_dir: Path) -> list[Path]:
+        """Return the files of the saved steps of reading."""
+        steps = [] if self.reading is None else self.reading.steps.values()
+        names = [entry.path for step in steps for entry in step.files.values()]
+        return [staging_dir / name for name in names if "/" in name and is_file_within(staging_dir, name)]
 
 
 class SavedWork(_Line):
@@ -326,8 +347,10 @@ def begun_journal(staging_dir: Path, header: Header) -> Journal:
         fetch_kept(stored, staging_dir)
         records = [each.model_copy(update={"files": tuple(map(as_file, each.files))}) for each in records]
     whole = _undamaged(staging_dir, records)
-    journal = Journal(staging_dir, header, whole)
-    _remove_all_but([*journal.files, *_saved_files(whole, staging_dir)], staging_dir, "scratch")
+    journal = Journal(staging_dir, header.model_copy(update={"reading": begun.reading}), whole)
+    _remove_all_but(
+        [*journal.files, *_saved_files(whole, staging_dir), *begun.files_in(staging_dir)], staging_dir, "scratch"
+    )
     journal.write()
     if stored:
         # From here on, only local files count.
@@ -345,8 +368,9 @@ def remove_unbooked(staging_dir: Path) -> None:
     OSError
         A file cannot be removed.
     """
-    _, records = read_journal(staging_dir)
-    _remove_all_but([*_files_of(records, staging_dir), *_saved_files(records, staging_dir)], staging_dir)
+    header, records = read_journal(staging_dir)
+    files = *_files_of(records, staging_dir), *_saved_files(records, staging_dir), *header.files_in(staging_dir)
+    _remove_all_but(files, staging_dir)
 
 
 def changes(begun: Header, header: Header) -> list[str]:
@@ -357,7 +381,7 @@ def changes(begun: Header, header: Header) -> list[str]:
         differing = [key for key in {**old, **new} if old.get(key) != new.get(key)]
         found += [f"{key} was {old.get(key)!r} and is {new.get(key)!r}" for key in differing]
     # Edges are only comparable for the same problem.
-    elif begun.input != header.input:
+    elif begun.input and begun.input != header.input:
         found.append(f"the edges of {header.source} have changed since")
     for name in {**begun.versions, **header.versions}:
         was, now = begun.versions.get(name), header.versions.get(name)
@@ -374,7 +398,7 @@ def _leaves(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     return leaves
 
 
-def _damage(staging_dir: Path, entry: FileEntry) -> str | None:
+def damage_of(staging_dir: Path, entry: FileEntry) -> str | None:
     """Describe the damage to a file; None if it is intact."""
     path = staging_dir / entry.path
     # Besides directories of parts, the staging directory holds the lock and the journal.
@@ -399,7 +423,7 @@ def _undamaged(staging_dir: Path, records: Sequence[Record]) -> list[Record]:
             chains.append([record])
     entries = [[*_saved_entries(chain), *(entry for record in chain for entry in record.files)] for chain in chains]
     with ThreadPoolExecutor(4) as pool:
-        checks = [[pool.submit(_damage, staging_dir, entry) for entry in of_chain] for of_chain in entries]
+        checks = [[pool.submit(damage_of, staging_dir, entry) for entry in of_chain] for of_chain in entries]
     whole: list[Record] = []
     for chain, checked in zip(chains, checks, strict=True):
         damage = next((found for each in checked if (found := each.result()) is not None), None)

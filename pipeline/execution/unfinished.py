@@ -149,7 +149,8 @@ def journal_for(config: Config, input_facts: InputFacts, run_path: Path) -> Jour
             journal = begun_journal(staging_dir, header)
         if (reason := _beyond_limit(config, journal.n_found)) is not None:
             raise PublishError(f"{staging_dir}: cannot be resumed: {reason}; expected a larger limit, or no limit")
-        log.info("resumed with %s earlier results", f"{journal.n_found:,}")
+        if journal.records:
+            log.info("resumed with %s earlier results", f"{journal.n_found:,}")
         return journal
     if config.output.checkpoint_seconds is None:
         return None

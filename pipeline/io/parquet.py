@@ -153,6 +153,11 @@ def _first_rows(plan: ParquetPlan) -> pa.Table:
         raise unreadable(plan.path, error) from None
 
 
+def files_at(path: Path) -> list[Path]:
+    """List a file, or the `data_files` of a directory."""
+    return data_files(path) if path.is_dir() else [path]
+
+
 def data_files(directory: Path) -> list[Path]:
     """List the Parquet files below a directory in order, without names that begin with ``_`` or ``.``."""
     files = []

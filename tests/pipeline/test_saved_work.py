@@ -146,7 +146,7 @@ def test_a_journal_of_an_earlier_version_is_refused(tmp_path) -> None:
     (staging_dir / "run").mkdir(parents=True)
     journal = Journal(staging_dir, HEADER.model_copy(update={"version": 1}))
     journal.write()
-    with pytest.raises(PublishError, match="expected version 3; remove it with mbe clean"):
+    with pytest.raises(PublishError, match="expected version 4; remove it with mbe clean"):
         begun_journal(staging_dir, HEADER)
 
 

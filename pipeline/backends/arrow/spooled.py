@@ -5,9 +5,10 @@ from __future__ import annotations
 import mmap
 import os
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -77,6 +78,26 @@ class Spooled(Codes):
     def _mapped(self, start: int, n: int) -> np.ndarray:
         at = self._kind.itemsize * start
         return np.asarray(np.memmap(self._file, self._kind, "r+", at, (n,))) if n else np.empty(0, self._kind)
+
+
+class SavedState(NamedTuple):
+    """Named arrays and plain facts behind a step of reading; restored arrays are `pa.ChunkedArray` of checked files."""
+
+    arrays: dict[str, Any]
+    facts: dict[str, Any]
+
+
+class Unsaved:
+    """The steps of a reading that cannot be resumed."""
+
+    def begin(self, files: Sequence[Path]) -> None:
+        """Note the files of the input, before they are read."""
+
+    def load(self, step: str, restore: Callable[[SavedState], Any]) -> Any:
+        """Return what `restore` makes of the state behind a step; None if there is none."""
+
+    def save(self, step: str, state: SavedState) -> None:
+        """Save the state behind a step if that is worth it; it replaces an earlier one."""
 
 
 class SpooledEncoder(KeyEncoder):

@@ -1,0 +1,125 @@
+"""Steps of reading within a memory budget that are kept for `--resume`, in the staging directory of the run.
+
+The header of the journal lists them. They count only while the input files have the same content.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from mbe_stage.pipeline import run_state
+from mbe_stage.pipeline.backends.arrow.spooled import SavedState, Spooled, Unsaved
+from mbe_stage.pipeline.config.model import Config
+from mbe_stage.pipeline.execution.journal import Journal, Record, SavedReading, SavedStep, damage_of, read_journal
+from mbe_stage.pipeline.execution.unfinished import header_of
+from mbe_stage.pipeline.problems.installed import publication_of
+from mbe_stage.pipeline.publish.manifest import FileEntry, file_entry, sha256_of
+from mbe_stage.pipeline.publish.run_files import JOURNAL_NAME, as_publish_errors, refuse_other_than_directory, sync
+
+log = logging.getLogger(__name__)
+
+
+def steps_of_reading(config: Config, staging_dir: Callable[[], Path], *, is_resumed: bool) -> Unsaved:
+    """Return the saved steps of a run's reading.
+
+    Parameters
+    ----------
+    staging_dir : callable
+        Returns `Staging.path.parent`, held by this process; called before steps are loaded or saved.
+    is_resumed : bool
+        True if an earlier process may have saved steps.
+    """
+    if config.output.checkpoint_seconds is None or not publication_of(config.problem).is_resumable:
+        return Unsaved()
+    return _Saved(config, staging_dir, config.output.checkpoint_seconds, is_resumed)
+
+
+class _Saved(Unsaved):
+    def __init__(self, config: Config, staging_dir: Callable[[], Path], seconds: float, is_resumed: bool) -> None:
+        self._config, self._staging_dir, self._is_resumed = config, staging_dir, is_resumed
+        self._due, self._files, self._seen = time.monotonic() + seconds, tuple[Path, ...](), list[object]()
+
+    def begin(self, files: Sequence[Path]) -> None:
+        self._files, self._seen = tuple(files), _seen(files)
+
+    def load(self, step: str, restore: Callable[[SavedState], Any]) -> Any:
+        if not self._is_resumed:
+            return None
+        staging_dir = self._staging_dir()
+        reading = read_journal(staging_dir)[0].reading
+        if reading is None or step not in reading.steps or reading.read != self._digests:
+            return None
+        files = reading.steps[step].files
+        with ThreadPoolExecutor(4) as pool:
+            damages = list(filter(None, pool.map(functools.partial(damage_of, staging_dir), files.values())))
+        try:
+            if damages:
+                raise ValueError(damages[0])
+            arrays = {name: _column(staging_dir / entry.path) for name, entry in files.items()}
+            restored = restore(SavedState(arrays, reading.steps[step].facts))
+        except (KeyError, TypeError, ValueError, OSError) as error:
+            log.warning("%s: the saved %s cannot be used and are made again (%s)", staging_dir, step, error)
+            return None
+        log.info("resumed with the saved %s of the input", step)
+        return restored
+
+    def save(self, step: str, state: SavedState) -> None:
+        if time.monotonic() < self._due or _seen(self._files) != self._seen:
+            return
+        staging_dir = self._staging_dir()
+        directory = staging_dir / "read"
+        with run_state.at_part(f"saving {step} for --resume"), as_publish_errors(directory):
+            refuse_other_than_directory(directory)
+            directory.mkdir(exist_ok=True)
+            files = {name: _written(staging_dir, directory, array) for name, array in state.arrays.items()}
+            sync(directory)
+            header, records = header_of(self._config, str(self._files[0]), ""), list[Record]()
+            if (staging_dir / JOURNAL_NAME).exists():
+                header, records = read_journal(staging_dir)
+            earlier = header.reading.steps if header.reading and header.reading.read == self._digests else {}
+            reading = SavedReading(
+                read=self._digests, steps={**earlier, step: SavedStep(facts=state.facts, files=files)}
+            )
+            journal = Journal(staging_dir, header.model_copy(update={"reading": reading}), records)
+            journal.write()
+            for path in {*header.files_in(staging_dir)} - {*journal.header.files_in(staging_dir)}:
+                path.unlink(missing_ok=True)
+
+    @functools.cached_property
+    def _digests(self) -> tuple[str, ...]:
+        return tuple(map(sha256_of, self._files))
+
+
+def _seen(files: Sequence[Path]) -> list[object]:
+    """Return what changes if files are written while they are read."""
+    facts = map(os.stat, files)
+    return [(of.st_ino, of.st_size, of.st_mtime_ns) for of in facts]
+
+
+def _column(path: Path) -> pa.ChunkedArray:
+    """Return the column of a file, as a view of it."""
+    column = pa.ipc.open_file(pa.memory_map(str(path))).read_all().column(0)
+    column.validate(full=True)
+    return column
+
+
+def _written(staging_dir: Path, directory: Path, array: Any) -> FileEntry:
+    """Write an array into a file of its own."""
+    path = directory / f"{secrets.token_hex(8)}.arrow"
+    parts, kind = (array.parts(), array.read(0, 0)) if isinstance(array, Spooled) else ([array], array[:0])
+    schema = pa.schema([("", pa.array(kind).type)])
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, schema) as writer:
+        for part in parts:
+            writer.write_batch(pa.record_batch([pa.array(part)], schema))
+    sync(path)
+    return file_entry(staging_dir, path)
