@@ -92,7 +92,7 @@ def clean_within(
     cores: list[_Core] | None = saved.load(
         _EDGES, lambda state: [core.restored(state, str(k)) for k, core in enumerate(new_cores())]
     )
-    if cores is None:
+    if cores is None or sum(core.n for core in cores) > most_edges:
         cores = new_cores()
         most_rows = max(_FEWEST_ROWS, (most_bytes - of_vertices) // (2 * _ROW_BYTES))
         for core, right, of_right in zip(cores, numbered.rights, hashes[1:], strict=True):
@@ -100,12 +100,12 @@ def clean_within(
                 for pairs in numbered.parts(right, most_rows):
                     add_edges(core.fingerprint, *pairs, hashes[0], of_right)
                     core.add(*pairs)
-        saved.save(_EDGES, _state_of(cores))
-    if sum(core.n for core in cores) > most_edges:
-        lack_of_memory.give_back()
-        for core in cores:
-            core.reduce(most_edges)
-        saved.save(_EDGES, _state_of(cores))
+        if sum(core.n for core in cores) > most_edges:
+            lack_of_memory.give_back()
+            for core in cores:
+                core.reduce(most_edges)
+        states = [core.state(str(k)) for k, core in enumerate(cores)]
+        saved.save(_EDGES, SavedState(*(reduce(or_, of) for of in zip(*states, strict=True))))
     n_edges, n_held = (sum(of) for of in zip(*((core.fingerprint.n_items, core.n) for core in cores), strict=True))
     needed = of_vertices + _EDGE_BYTES * n_held
     if needed > most_bytes:
@@ -480,11 +480,6 @@ def _ids(column: pa.ChunkedArray, n: int) -> Spooled:
     return ids
 
 
-def _state_of(cores: Sequence[_Core]) -> SavedState:
-    states = [core.state(str(k)) for k, core in enumerate(cores)]
-    return SavedState(*(reduce(or_, parts) for parts in zip(*states, strict=True)))
-
-
 class _Core:
     """Edges on disk that a result may contain; `degrees` of the vertices, and `fingerprint`, are those of all edges."""
 
@@ -492,14 +487,14 @@ class _Core:
         self.degrees = np.zeros(sizes[0], np.int64), np.zeros(sizes[1], np.int64)
         # A vertex of a result has at least as many neighbours as the minimum size of the other side.
         self._fewest = least[::-1]
-        self._edges, self._is_reduced = (Spooled(), Spooled()), False
+        self._edges = Spooled(), Spooled()
         self.fingerprint = Fingerprint()
 
     def state(self, name: str) -> SavedState:
         """Return what a resumed run needs."""
         arrays = dict(zip(_ARRAYS, (*self._edges, *self.degrees), strict=True))
         sums = [self.fingerprint.n_items, self.fingerprint.first, self.fingerprint.second]
-        return SavedState({f"{name} {of}": arrays[of] for of in arrays}, {name: [*sums, self._is_reduced]})
+        return SavedState({f"{name} {of}": arrays[of] for of in arrays}, {name: sums})
 
     def restored(self, saved: SavedState, name: str) -> _Core:
         """Return this core once it has taken over what `state` has returned."""
@@ -508,8 +503,7 @@ class _Core:
         degrees = tuple(of.to_numpy().copy() for of in columns[2:])
         if left.n != right.n or any(of.shape != old.shape for of, old in zip(degrees, self.degrees, strict=True)):
             raise ValueError("columns of other lengths")
-        *sums, self._is_reduced = saved.facts[name]
-        self._edges, self.degrees, self.fingerprint = (left, right), degrees, Fingerprint(*sums)
+        self._edges, self.degrees, self.fingerprint = (left, right), degrees, Fingerprint(*saved.facts[name])
         return self
 
     @property
@@ -525,8 +519,6 @@ class _Core:
 
     def reduce(self, most_edges: int) -> None:
         """Drop edges of vertices with too few neighbours until there is none; in memory once few enough remain."""
-        if self._is_reduced:
-            return
         # The remaining edges do not depend on the budget, so a run can be resumed with another budget.
         degrees = self.degrees[0].astype(np.int32), self.degrees[1].astype(np.int32)
         n_before = self.n + 1
@@ -543,7 +535,6 @@ class _Core:
                     n += n_kept
             for spooled in self._edges:
                 spooled.n = n
-        self._is_reduced = True
 
     def edges(self) -> _Pairs:
         """Return all ids, in memory."""

@@ -61,9 +61,9 @@ class SavedStep(_Line):
 
 
 class SavedReading(_Line):
-    """Saved steps of reading, by name, and the SHA-256 of each file that was read."""
+    """Saved steps of reading, by name, and the identity of each file that was read."""
 
-    read: tuple[str, ...]
+    read: list[str]
     steps: dict[str, SavedStep]
 
 

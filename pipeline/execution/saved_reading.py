@@ -1,6 +1,7 @@
 """Steps of reading within a memory budget that are kept for `--resume`, in the staging directory of the run.
 
-The header of the journal lists them. They count only while the input files have the same content.
+The header of the journal lists them. They count only while nobody has written to the files of the input: a write
+changes the time of the last change of status, which nobody can set.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.execution.journal import Journal, Record, SavedReading, SavedStep, damage_of, read_journal
 from mbe_stage.pipeline.execution.unfinished import header_of
 from mbe_stage.pipeline.problems.installed import publication_of
-from mbe_stage.pipeline.publish.manifest import FileEntry, file_entry, sha256_of
+from mbe_stage.pipeline.publish.manifest import FileEntry, file_entry
 from mbe_stage.pipeline.publish.run_files import JOURNAL_NAME, as_publish_errors, refuse_other_than_directory, sync
 
 log = logging.getLogger(__name__)
@@ -47,17 +48,17 @@ def steps_of_reading(config: Config, staging_dir: Callable[[], Path], *, is_resu
 class _Saved(Unsaved):
     def __init__(self, config: Config, staging_dir: Callable[[], Path], seconds: float, is_resumed: bool) -> None:
         self._config, self._staging_dir, self._is_resumed = config, staging_dir, is_resumed
-        self._due, self._files, self._seen = time.monotonic() + seconds, tuple[Path, ...](), list[object]()
+        self._due, self._files, self._read = time.monotonic() + seconds, list[Path](), list[str]()
 
     def begin(self, files: Sequence[Path]) -> None:
-        self._files, self._seen = tuple(files), _seen(files)
+        self._files, self._read = list(files), _seen(files)
 
     def load(self, step: str, restore: Callable[[SavedState], Any]) -> Any:
         if not self._is_resumed:
             return None
         staging_dir = self._staging_dir()
         reading = read_journal(staging_dir)[0].reading
-        if reading is None or step not in reading.steps or reading.read != self._digests:
+        if reading is None or step not in reading.steps or reading.read != self._read:
             return None
         files = reading.steps[step].files
         with ThreadPoolExecutor(4) as pool:
@@ -74,7 +75,7 @@ class _Saved(Unsaved):
         return restored
 
     def save(self, step: str, state: SavedState) -> None:
-        if time.monotonic() < self._due or _seen(self._files) != self._seen:
+        if time.monotonic() < self._due or _seen(self._files) != self._read:
             return
         staging_dir = self._staging_dir()
         directory = staging_dir / "read"
@@ -86,24 +87,18 @@ class _Saved(Unsaved):
             header, records = header_of(self._config, str(self._files[0]), ""), list[Record]()
             if (staging_dir / JOURNAL_NAME).exists():
                 header, records = read_journal(staging_dir)
-            earlier = header.reading.steps if header.reading and header.reading.read == self._digests else {}
-            reading = SavedReading(
-                read=self._digests, steps={**earlier, step: SavedStep(facts=state.facts, files=files)}
-            )
-            journal = Journal(staging_dir, header.model_copy(update={"reading": reading}), records)
+            earlier = header.reading.steps if header.reading and header.reading.read == self._read else {}
+            steps = {**earlier, step: SavedStep(facts=state.facts, files=files)}
+            changed = {"reading": SavedReading(read=self._read, steps=steps)}
+            journal = Journal(staging_dir, header.model_copy(update=changed), records)
             journal.write()
             for path in {*header.files_in(staging_dir)} - {*journal.header.files_in(staging_dir)}:
                 path.unlink(missing_ok=True)
 
-    @functools.cached_property
-    def _digests(self) -> tuple[str, ...]:
-        return tuple(map(sha256_of, self._files))
 
-
-def _seen(files: Sequence[Path]) -> list[object]:
-    """Return what changes if files are written while they are read."""
-    facts = map(os.stat, files)
-    return [(of.st_ino, of.st_size, of.st_mtime_ns) for of in facts]
+def _seen(files: Sequence[Path]) -> list[str]:
+    """Return text for each file that changes when the file is written or replaced."""
+    return [f"{of.st_dev}-{of.st_ino}-{of.st_size}-{of.st_mtime_ns}-{of.st_ctime_ns}" for of in map(os.stat, files)]
 
 
 def _column(path: Path) -> pa.ChunkedArray:
