@@ -347,6 +347,7 @@ def _run_on(
     read = ingest_task(config, scratch, tier.name)
     unchanged = None if force else find_unchanged(staging.store, facts_of(read["facts"]), config)
     if unchanged is not None:
+        staging.drop_saved()
         return _skip(staging.store.whole(unchanged))
     if is_resumed:
         _resume_or_begin_anew(staging, config, facts_of(read["facts"]))

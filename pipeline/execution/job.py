@@ -210,20 +210,15 @@ def run(
         with staging.noted_by_interrupts(), ExitStack() as stack:
             # Held from when it is needed: by saved steps of reading, or by the search.
             held = functools.cache(lambda: stack.enter_context(staging).path)
-
-            def drop_saved_steps() -> None:
-                if staging_dir is None and staging.is_resumed:
-                    staging.begin_anew()
-
             saved = steps_of_reading(config, lambda: held().parent, is_resumed=staging_dir is not None)
             try:
                 steps, edges, seconds = stack.enter_context(edges_read(tier, config, source, on_compile, saved))
             except (InputError, ConfigError):
-                drop_saved_steps()
+                staging.drop_saved()
                 raise
             if if_changed and (unchanged := find_unchanged(store, edges.facts, config)) is not None:
                 run_state.state.run = unchanged.name
-                drop_saved_steps()
+                staging.drop_saved()
                 return RunResult(store.whole(unchanged), read_manifest(unchanged), unchanged=True, store=store)
             # Unreadable input is refused before this wait.
             needed = tier.compile_steps("publish", config, samples=wants_outlook(note))

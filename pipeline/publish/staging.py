@@ -219,6 +219,11 @@ class Staging:
         """True if there is a journal to resume from."""
         return (self._staging_dir / JOURNAL_NAME).exists()
 
+    def drop_saved(self) -> None:
+        """Remove what a new run has saved so far; a resumed run keeps it."""
+        if self.is_resumed and not self._is_given:
+            self.begin_anew()
+
     def begin_anew(self) -> None:
         """Remove everything written for the run; temporary files stay.
 
