@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import reduce
 from itertools import pairwise, starmap
-from operator import and_, or_
+from operator import and_
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -58,8 +58,8 @@ _EDGE_BYTES, _VERTEX_BYTES, _ROW_BYTES = 12, 36, 24
 # Bytes per key of several columns while it is made: its code, and the end of its text in two forms. Sampled texts.
 _TUPLE_BYTES, _SAMPLED_TUPLES = 20, 1 << 14
 _FEWEST_ROWS = 1 << 16
-# A saved step, and its arrays.
-_EDGES, _ARRAYS = "edges", ("left", "right", "degrees left", "degrees right")
+# A saved step.
+_EDGES = "edges"
 _Pairs = tuple[np.ndarray, np.ndarray]
 
 
@@ -89,9 +89,11 @@ def clean_within(
     def new_cores() -> list[_Core]:
         return [_Core((n_left, len(right.keys)), least) for right in numbered.rights]
 
-    cores: list[_Core] | None = saved.load(
-        _EDGES, lambda state: [core.restored(state, str(k)) for k, core in enumerate(new_cores())]
-    )
+    def restored(state: SavedState) -> list[_Core]:
+        arrays = (state.arrays[k : k + 4] for k in range(0, len(state.arrays), 4))
+        return [core.restored(*of) for core, *of in zip(new_cores(), arrays, state.facts["sums"], strict=True)]
+
+    cores: list[_Core] | None = saved.load(_EDGES, restored)
     if cores is None or sum(core.n for core in cores) > most_edges:
         cores = new_cores()
         most_rows = max(_FEWEST_ROWS, (most_bytes - of_vertices) // (2 * _ROW_BYTES))
@@ -104,8 +106,8 @@ def clean_within(
             lack_of_memory.give_back()
             for core in cores:
                 core.reduce(most_edges)
-        states = [core.state(str(k)) for k, core in enumerate(cores)]
-        saved.save(_EDGES, SavedState(*(reduce(or_, of) for of in zip(*states, strict=True))))
+        sums = [[core.fingerprint.n_items, core.fingerprint.first, core.fingerprint.second] for core in cores]
+        saved.save(_EDGES, SavedState([array for core in cores for array in core.arrays], {"sums": sums}))
     n_edges, n_held = (sum(of) for of in zip(*((core.fingerprint.n_items, core.n) for core in cores), strict=True))
     needed = of_vertices + _EDGE_BYTES * n_held
     if needed > most_bytes:
@@ -165,21 +167,20 @@ class NumberedRows:
     @classmethod
     def of(cls, saved: SavedState) -> NumberedRows:
         """Restore what `state` has returned."""
-        all_keys = [saved.arrays[f"keys {k}"].chunk(0) for k in range(saved.facts["n_columns"])]
-        left, *rights = (_Column(_ids(saved.arrays[f"ids {k}"], len(keys)), keys) for k, keys in enumerate(all_keys))
-        weights, times = (
-            _spooled(kind, (of.to_numpy() for of in saved.arrays[name].chunks)) if name in saved.arrays else None
-            for name, kind in (("weights", np.float64), ("times", np.int64))
+        weights, times, *columns = saved.arrays
+        if len({len(of) for of in (weights, times, *columns[::2]) if of is not None}) != 1:
+            raise ValueError("columns of unequal length")
+        left, *rights = (
+            _Column(_ids(ids, len(keys)), keys.chunk(0)) for ids, keys in zip(columns[::2], columns[1::2], strict=True)
         )
+        weights, times = (of and _spooled(of.type.to_pandas_dtype(), _parts(of)) for of in (weights, times))
         return cls(left, rights, weights, times, facts_of(saved.facts["facts"]), saved.facts["has_events"])
 
     def state(self) -> SavedState:
         """Return what a resumed run needs."""
-        columns, arrays = [self.left, *self.rights], dict[str, Any](weights=self.weights, times=self.times)
-        for k, (ids, keys) in enumerate(columns):
-            arrays |= {f"ids {k}": ids, f"keys {k}": keys}
-        facts = {"facts": asdict(self.facts), "has_events": self.has_events, "n_columns": len(columns)}
-        return SavedState({name: array for name, array in arrays.items() if array is not None}, facts)
+        columns = (array for column in (self.left, *self.rights) for array in column)
+        facts = {"facts": asdict(self.facts), "has_events": self.has_events}
+        return SavedState([self.weights, self.times, *columns], facts)
 
     @property
     def n(self) -> int:
@@ -472,9 +473,13 @@ def _renumber(spooled: Spooled, new: np.ndarray) -> None:
             part[:] = new[part]
 
 
+def _parts(column: pa.ChunkedArray) -> Iterator[np.ndarray]:
+    return (chunk.to_numpy() for chunk in column.chunks)
+
+
 def _ids(column: pa.ChunkedArray, n: int) -> Spooled:
     """Return restored ids, which have to be below `n`, because compiled code does not check them."""
-    ids = _spooled(np.int32, (chunk.to_numpy() for chunk in column.chunks))
+    ids = _spooled(np.int32, _parts(column))
     if any(part.min() < 0 or part.max() >= n for part in ids.parts()):
         raise ValueError(f"ids outside of 0 to {n}")
     return ids
@@ -490,20 +495,19 @@ class _Core:
         self._edges = Spooled(), Spooled()
         self.fingerprint = Fingerprint()
 
-    def state(self, name: str) -> SavedState:
-        """Return what a resumed run needs."""
-        arrays = dict(zip(_ARRAYS, (*self._edges, *self.degrees), strict=True))
-        sums = [self.fingerprint.n_items, self.fingerprint.first, self.fingerprint.second]
-        return SavedState({f"{name} {of}": arrays[of] for of in arrays}, {name: sums})
+    @property
+    def arrays(self) -> list[Any]:
+        """What a resumed run needs, besides the fingerprint."""
+        return [*self._edges, *self.degrees]
 
-    def restored(self, saved: SavedState, name: str) -> _Core:
-        """Return this core once it has taken over what `state` has returned."""
-        columns = [saved.arrays[f"{name} {of}"] for of in _ARRAYS]
-        left, right = (_ids(ids, len(of)) for ids, of in zip(columns[:2], self.degrees, strict=True))
-        degrees = tuple(of.to_numpy().copy() for of in columns[2:])
-        if left.n != right.n or any(of.shape != old.shape for of, old in zip(degrees, self.degrees, strict=True)):
+    def restored(self, arrays: Sequence[Any], sums: Sequence[int]) -> _Core:
+        """Return this core once it has taken over arrays and fingerprint of another."""
+        left, right = (_ids(ids, len(of)) for ids, of in zip(arrays[:2], self.degrees, strict=True))
+        if left.n != right.n or [len(of) for of in arrays[2:]] != [len(of) for of in self.degrees]:
             raise ValueError("columns of other lengths")
-        self._edges, self.degrees, self.fingerprint = (left, right), degrees, Fingerprint(*saved.facts[name])
+        for degrees, of in zip(self.degrees, arrays[2:], strict=True):
+            degrees[:] = np.concatenate(list(_parts(of)))
+        self._edges, self.fingerprint = (left, right), Fingerprint(*sums)
         return self
 
     @property

@@ -54,10 +54,10 @@ _Kind = TypeVar("_Kind", bound=_Line)
 
 
 class SavedStep(_Line):
-    """The state behind a step of reading (`pipeline.backends.arrow.spooled.SavedState`): a file for each array."""
+    """The state behind a step of reading (`pipeline.backends.arrow.spooled.SavedState`), with a file for each array."""
 
     facts: dict[str, Any]
-    files: dict[str, FileEntry]
+    files: list[FileEntry | None]
 
 
 class SavedReading(_Line):
@@ -99,7 +99,7 @@ class Header(_Line):
     def files_in(self, staging_dir: Path) -> list[Path]:
         """Return the files of the saved steps of reading."""
         steps = [] if self.reading is None else self.reading.steps.values()
-        names = [entry.path for step in steps for entry in step.files.values()]
+        names = [entry.path for step in steps for entry in step.files if entry]
         return [staging_dir / name for name in names if "/" in name and is_file_within(staging_dir, name)]
 
 

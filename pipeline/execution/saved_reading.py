@@ -60,14 +60,14 @@ class _Saved(Unsaved):
         reading = read_journal(staging_dir)[0].reading
         if reading is None or step not in reading.steps or reading.read != self._read:
             return None
-        files = reading.steps[step].files
+        saved = reading.steps[step]
         with ThreadPoolExecutor(4) as pool:
-            damages = list(filter(None, pool.map(functools.partial(damage_of, staging_dir), files.values())))
+            damages = list(pool.map(functools.partial(damage_of, staging_dir), filter(None, saved.files)))
         try:
-            if damages:
-                raise ValueError(damages[0])
-            arrays = {name: _column(staging_dir / entry.path) for name, entry in files.items()}
-            restored = restore(SavedState(arrays, reading.steps[step].facts))
+            if any(damages):
+                raise ValueError(next(filter(None, damages)))
+            arrays = [entry and _column(staging_dir / entry.path) for entry in saved.files]
+            restored = restore(SavedState(arrays, saved.facts))
         except (KeyError, TypeError, ValueError, OSError) as error:
             log.warning("%s: the saved %s cannot be used and are made again (%s)", staging_dir, step, error)
             return None
@@ -82,7 +82,7 @@ class _Saved(Unsaved):
         with run_state.at_part(f"saving {step} for --resume"), as_publish_errors(directory):
             refuse_other_than_directory(directory)
             directory.mkdir(exist_ok=True)
-            files = {name: _written(staging_dir, directory, array) for name, array in state.arrays.items()}
+            files = [None if of is None else _written(staging_dir, directory, of) for of in state.arrays]
             sync(directory)
             header, records = header_of(self._config, str(self._files[0]), ""), list[Record]()
             if (staging_dir / JOURNAL_NAME).exists():

@@ -81,9 +81,9 @@ class Spooled(Codes):
 
 
 class SavedState(NamedTuple):
-    """Named arrays and plain facts behind a step of reading; restored arrays are `pa.ChunkedArray` of checked files."""
+    """Arrays and plain facts behind a step of reading; restored arrays are `pa.ChunkedArray`, views of files."""
 
-    arrays: dict[str, Any]
+    arrays: list[Any]
     facts: dict[str, Any]
 
 
