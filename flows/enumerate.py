@@ -43,7 +43,7 @@ from mbe_stage.pipeline.cli.terminal import visible
 from mbe_stage.pipeline.config.model import Config, load_config
 from mbe_stage.pipeline.errors import ConfigError, DeviceMemoryExhausted
 from mbe_stage.pipeline.execution.job import edges_read, stage
-from mbe_stage.pipeline.execution.saved_reading import steps_of_reading
+from mbe_stage.pipeline.execution.saved_reading import SavedSteps
 from mbe_stage.pipeline.execution.steps import find_unchanged
 from mbe_stage.pipeline.execution.tiers import OnProgress, Tier, noting_the_beginning, on_a_tier_that_fits, tier_named
 from mbe_stage.pipeline.execution.unfinished import staging_to_resume, why_not_resumed
@@ -112,7 +112,7 @@ def read_edges(config: Config, scratch: str, tier: Tier) -> dict[str, Any]:
     # The next task needs the edges, so no cluster reads them.
     here = config.model_copy(update={"execution": config.execution.model_copy(update={"cluster": None})})
     staging_dir = Path(scratch).parent
-    saved = steps_of_reading(config, lambda: staging_dir, is_resumed=(staging_dir / JOURNAL_NAME).exists())
+    saved = SavedSteps(config, lambda: staging_dir, is_resumed=(staging_dir / JOURNAL_NAME).exists())
     with edges_read(tier, here, saved=saved) as (steps, edges, seconds):
         start = time.perf_counter()
         steps.save_edges(edges, Path(scratch))
@@ -347,7 +347,6 @@ def _run_on(
     read = ingest_task(config, scratch, tier.name)
     unchanged = None if force else find_unchanged(staging.store, facts_of(read["facts"]), config)
     if unchanged is not None:
-        staging.drop_saved()
         return _skip(staging.store.whole(unchanged))
     if is_resumed:
         _resume_or_begin_anew(staging, config, facts_of(read["facts"]))

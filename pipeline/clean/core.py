@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import reduce
 from itertools import pairwise, starmap
-from operator import and_
+from operator import and_, index
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,7 +28,7 @@ from mbe_stage.pipeline.backends.arrow.hashes import key_hashes
 from mbe_stage.pipeline.backends.arrow.measures import has_numbers
 from mbe_stage.pipeline.backends.arrow.plain import is_text, plain_type
 from mbe_stage.pipeline.backends.arrow.rows import column_of, measured
-from mbe_stage.pipeline.backends.arrow.spooled import PIECE, SavedState, Spooled, Spools, Unsaved, too_much
+from mbe_stage.pipeline.backends.arrow.spooled import PIECE, ReadingSteps, SavedState, Spooled, Spools, too_much
 from mbe_stage.pipeline.backends.backend import Column, is_key, key_roles
 from mbe_stage.pipeline.clean.cleaning import (
     bucket_of,
@@ -64,7 +64,7 @@ _Pairs = tuple[np.ndarray, np.ndarray]
 
 
 def clean_within(
-    numbered: NumberedRows, config: InputConfig, most_bytes: int, least: tuple[int, int], saved: Unsaved
+    numbered: NumberedRows, config: InputConfig, most_bytes: int, least: tuple[int, int], saved: ReadingSteps
 ) -> EdgeData:
     """Clean rows as `pipeline.clean.cleaning.clean` does; drop edges that no result can contain if not all fit.
 
@@ -168,13 +168,17 @@ class NumberedRows:
     def of(cls, saved: SavedState) -> NumberedRows:
         """Restore what `state` has returned."""
         weights, times, *columns = saved.arrays
-        if len({len(of) for of in (weights, times, *columns[::2]) if of is not None}) != 1:
-            raise ValueError("columns of unequal length")
-        left, *rights = (
-            _Column(_ids(ids, len(keys)), keys.chunk(0)) for ids, keys in zip(columns[::2], columns[1::2], strict=True)
+        left, right, *more = (
+            _Column(_ids(ids, len(keys)), keys)
+            for ids, keys in zip(columns[::2], map(_keys, columns[1::2]), strict=True)
         )
-        weights, times = (of and _spooled(of.type.to_pandas_dtype(), _parts(of)) for of in (weights, times))
-        return cls(left, rights, weights, times, facts_of(saved.facts["facts"]), saved.facts["has_events"])
+        weights, times = (
+            None if of is None else _spooled(kind, _parts(of, pa.from_numpy_dtype(kind)))
+            for of, kind in ((weights, np.float64), (times, np.int64))
+        )
+        if any(of.n != left.numbers.n for of in (weights, times, right.numbers, *(of.numbers for of in more)) if of):
+            raise ValueError("columns of unequal length")
+        return cls(left, [right, *more], weights, times, facts_of(saved.facts["facts"]), saved.facts["has_events"])
 
     def state(self) -> SavedState:
         """Return what a resumed run needs."""
@@ -473,16 +477,34 @@ def _renumber(spooled: Spooled, new: np.ndarray) -> None:
             part[:] = new[part]
 
 
-def _parts(column: pa.ChunkedArray) -> Iterator[np.ndarray]:
-    return (chunk.to_numpy() for chunk in column.chunks)
+def _parts(column: pa.RecordBatchFileReader, kind: pa.DataType) -> Iterator[np.ndarray]:
+    """Yield a restored column in parts."""
+    for k in range(column.num_record_batches):
+        part = column.get_batch(k).column(0)
+        if part.type != kind:
+            raise ValueError(f"a column of {part.type}, not {kind}")
+        yield part.to_numpy()
 
 
-def _ids(column: pa.ChunkedArray, n: int) -> Spooled:
+def _ids(column: pa.RecordBatchFileReader, n: int) -> Spooled:
     """Return restored ids, which have to be below `n`, because compiled code does not check them."""
-    ids = _spooled(np.int32, _parts(column))
+    ids = _spooled(np.int32, _parts(column, pa.int32()))
     if any(part.min() < 0 or part.max() >= n for part in ids.parts()):
         raise ValueError(f"ids outside of 0 to {n}")
     return ids
+
+
+def _keys(column: pa.RecordBatchFileReader) -> pa.Array:
+    """Return restored keys, which have to be ascending."""
+    keys = column.get_batch(0).column(0)
+    keys.validate(full=True)
+    if (
+        keys.type not in (pa.int64(), pa.string(), pa.large_string())
+        or keys.null_count
+        or pc.all(pc.less(keys[:-1], keys[1:])).as_py() is False
+    ):
+        raise ValueError("keys that are not ascending")
+    return keys
 
 
 class _Core:
@@ -502,12 +524,15 @@ class _Core:
 
     def restored(self, arrays: Sequence[Any], sums: Sequence[int]) -> _Core:
         """Return this core once it has taken over arrays and fingerprint of another."""
-        left, right = (_ids(ids, len(of)) for ids, of in zip(arrays[:2], self.degrees, strict=True))
-        if left.n != right.n or [len(of) for of in arrays[2:]] != [len(of) for of in self.degrees]:
+        left, right = (_ids(ids, of.size) for ids, of in zip(arrays[:2], self.degrees, strict=True))
+        degrees = [np.concatenate(list(_parts(of, pa.int64()))) for of in arrays[2:]]
+        if left.n != right.n or [of.size for of in degrees] != [of.size for of in self.degrees]:
             raise ValueError("columns of other lengths")
-        for degrees, of in zip(self.degrees, arrays[2:], strict=True):
-            degrees[:] = np.concatenate(list(_parts(of)))
-        self._edges, self.fingerprint = (left, right), Fingerprint(*sums)
+        self._edges, self.degrees, self.fingerprint = (
+            (left, right),
+            (degrees[0], degrees[1]),
+            Fingerprint(*map(index, sums)),
+        )
         return self
 
     @property

@@ -254,6 +254,7 @@ def _unfinished_run(run: Unfinished) -> dict[str, Any]:
         "found": run.n_found,
         "work_done": round(run.work_done, 4),
         "kept_until": run.records[-1].at if run.records else None,
+        "has_read": header is not None and header.reading is not None,
     }
 
 
@@ -264,7 +265,7 @@ def _unfinished_line(run: Unfinished) -> str:
     asks = ", ".join(f"{key}={value}" for key, value in run.header.asked.items())
     unit = publication_of(run.header.problem).unit
     how = "" if run.is_running else "; continue with --resume"
-    done = "parts of reading are kept"
+    done = "finished steps of reading are saved"
     if run.records:
         done = f"about {percent_text(run.work_done, 0, '%')} of the work, kept {run.records[-1].at}"
     return (

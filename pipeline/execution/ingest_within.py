@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from mbe_stage.pipeline import run_state
 from mbe_stage.pipeline.backends.arrow.backend import ARROW
-from mbe_stage.pipeline.backends.arrow.spooled import Spools, Unsaved, too_much
+from mbe_stage.pipeline.backends.arrow.spooled import ReadingSteps, Spools, too_much
 from mbe_stage.pipeline.clean.cleaning import clean
 from mbe_stage.pipeline.clean.core import NumberedRows, clean_within, number_rows
 from mbe_stage.pipeline.config.model import Config, InputConfig
@@ -27,7 +27,7 @@ _ROWS = "rows"
 
 
 @run_state.at_step("read")
-def ingest_within(config: Config, source: object | None = None, saved: Unsaved | None = None) -> Any:
+def ingest_within(config: Config, source: object | None = None, saved: ReadingSteps | None = None) -> Any:
     """Read and clean edges as `pipeline.execution.ingest.ingest`, within `execution.memory_budget`.
 
     Steps that an interrupted run has saved are not repeated.
@@ -40,13 +40,17 @@ def ingest_within(config: Config, source: object | None = None, saved: Unsaved |
         The input does not fit; the message says what would do.
     """
     section, budget, spools = reading_of(config), config.execution.memory_bytes, Spools(config.execution.memory_bytes)
-    saved = Unsaved() if saved is None else saved
+    saved = ReadingSteps() if saved is None else saved
+    # Derived outputs look at edges outside of results, too.
+    least = None if derived_of(config) else publication_of(config.problem).least_sizes(config)
     with run_state.at_part(), at_hand(section.path, source) as (places, named):
         found, numbered = None if is_object(places) else find_input(section, places), None
         new_column: dict[str, Any] = {}
         if found is not None and found.format in _ON_DISK:
             new_column["new_column"] = spools.column
-            saved.begin([file for each in found.files or (found.path,) for file in parquet.files_at(each)])
+            paths = found.files or (found.path,)
+            asked = f"{least} {places} {section.model_dump_json()}"
+            saved.begin(lambda: [file for each in paths for file in parquet.files_at(each)], asked)
             numbered = saved.load(_ROWS, NumberedRows.of)
         if numbered is None:
             rows = named(read_edges(section, places, **new_column))
@@ -60,8 +64,6 @@ def ingest_within(config: Config, source: object | None = None, saved: Unsaved |
             numbered = number_rows(rows, spools, section)
             del rows
             saved.save(_ROWS, numbered.state())
-        # Derived outputs look at edges outside of results, too.
-        least = None if derived_of(config) else publication_of(config.problem).least_sizes(config)
         return clean_within(numbered, section, budget, least or (1, 1), saved)
 
 

@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import Any, Literal
 
 from mbe_stage.pipeline import run_state
-from mbe_stage.pipeline.backends.arrow.spooled import Unsaved
+from mbe_stage.pipeline.backends.arrow.spooled import ReadingSteps
 from mbe_stage.pipeline.clean.facts import InputFacts
 from mbe_stage.pipeline.config.model import Config
 from mbe_stage.pipeline.config.plugin_sections import OURS
 from mbe_stage.pipeline.config.setting_names import setting
-from mbe_stage.pipeline.errors import ConfigError, InputError, PublishError, RunIsBeingWritten
+from mbe_stage.pipeline.errors import ConfigError, PublishError, RunIsBeingWritten
 from mbe_stage.pipeline.execution.compiling import OnCompile
 from mbe_stage.pipeline.execution.ingest_by_workers import held_by_workers
 from mbe_stage.pipeline.execution.ingest_within import ingest_within
 from mbe_stage.pipeline.execution.journal import Journal
-from mbe_stage.pipeline.execution.saved_reading import steps_of_reading
+from mbe_stage.pipeline.execution.saved_reading import SavedSteps
 from mbe_stage.pipeline.execution.steps import Steps, find_unchanged, finish
 from mbe_stage.pipeline.execution.tiers import RAPIDS, OnProgress, Tier, on_a_tier_that_fits
 from mbe_stage.pipeline.execution.unfinished import journal_for, staging_to_resume
@@ -210,15 +210,10 @@ def run(
         with staging.noted_by_interrupts(), ExitStack() as stack:
             # Held from when it is needed: by saved steps of reading, or by the search.
             held = functools.cache(lambda: stack.enter_context(staging).path)
-            saved = steps_of_reading(config, lambda: held().parent, is_resumed=staging_dir is not None)
-            try:
-                steps, edges, seconds = stack.enter_context(edges_read(tier, config, source, on_compile, saved))
-            except (InputError, ConfigError):
-                staging.drop_saved()
-                raise
+            saved = SavedSteps(config, lambda: held().parent, is_resumed=staging_dir is not None)
+            steps, edges, seconds = stack.enter_context(edges_read(tier, config, source, on_compile, saved))
             if if_changed and (unchanged := find_unchanged(store, edges.facts, config)) is not None:
                 run_state.state.run = unchanged.name
-                staging.drop_saved()
                 return RunResult(store.whole(unchanged), read_manifest(unchanged), unchanged=True, store=store)
             # Unreadable input is refused before this wait.
             needed = tier.compile_steps("publish", config, samples=wants_outlook(note))
@@ -319,13 +314,13 @@ def edges_read(
     config: Config,
     source: object | None = None,
     on_compile: OnCompile | None = None,
-    saved: Unsaved | None = None,
+    saved: ReadingSteps | None = None,
 ) -> Iterator[tuple[Steps, Any, dict[str, float]]]:
     """Read and clean the input on a tier, which stays open while the context lasts; or on a cluster.
 
     Parameters
     ----------
-    saved : Unsaved, optional
+    saved : ReadingSteps, optional
         For reading within a memory budget, see `pipeline.execution.saved_reading`.
 
     Yields

@@ -54,7 +54,7 @@ _Kind = TypeVar("_Kind", bound=_Line)
 
 
 class SavedStep(_Line):
-    """The state behind a step of reading (`pipeline.backends.arrow.spooled.SavedState`), with a file for each array."""
+    """The state after a step of reading (`pipeline.backends.arrow.spooled.SavedState`), with a file for each array."""
 
     facts: dict[str, Any]
     files: list[FileEntry | None]

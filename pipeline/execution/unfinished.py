@@ -85,6 +85,8 @@ def header_of(config: Config, source: str, edges: str) -> Header:
 def staging_to_resume(store: Store, config: Config, *, begins_anew: Callable[[str], None] | None = None) -> Path | None:
     """Return the newest unfinished run of the same query that no process is writing; None if there is none.
 
+    Runs with results go before those that have only read.
+
     Parameters
     ----------
     begins_anew : callable, optional
@@ -106,7 +108,7 @@ def staging_to_resume(store: Store, config: Config, *, begins_anew: Callable[[st
     # Older runs are removed when this run starts, unless it resumes one of them.
     oldest = time.time() - config.output.keep_unfinished_days * 86_400
     differing: list[str] = []
-    for each in reversed(free):
+    for each in sorted(free, key=lambda each: bool(each.records))[::-1]:
         assert each.header is not None
         # The edges are not read yet.
         changed = changes(each.header, header_of(config, each.header.source, each.header.input))

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import IO, Protocol
 
 from mbe_stage.pipeline import run_state
-from mbe_stage.pipeline.errors import PublishError, RunIsBeingWritten
+from mbe_stage.pipeline.errors import ConfigError, InputError, PublishError, RunIsBeingWritten
 from mbe_stage.pipeline.execution.journal import read_journal, remove_unbooked
 from mbe_stage.pipeline.publish.locks import is_locked, locked, opened_lock
 from mbe_stage.pipeline.publish.run_files import (
@@ -159,6 +159,12 @@ class Staging:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        # Only steps of reading are saved, and no later run needs them.
+        is_refused = isinstance(error, InputError | ConfigError) and not isinstance(error.__cause__, OSError)
+        if (error is None or is_refused) and self.is_resumed and not self._is_given:
+            with suppress(PublishError):
+                if not read_journal(self._staging_dir)[1]:
+                    self.begin_anew()
         self.discard()
 
     @contextmanager
@@ -219,11 +225,6 @@ class Staging:
         """True if there is a journal to resume from."""
         return (self._staging_dir / JOURNAL_NAME).exists()
 
-    def drop_saved(self) -> None:
-        """Remove what a new run has saved so far; a resumed run keeps it."""
-        if self.is_resumed and not self._is_given:
-            self.begin_anew()
-
     def begin_anew(self) -> None:
         """Remove everything written for the run; temporary files stay.
 
@@ -267,7 +268,7 @@ class Staging:
                 self._remove_unbooked_if_possible()
                 larger = "" if self._published is None else " and a larger limit"
                 log.warning(
-                    "the results so far are kept: resume with --resume%s, or remove them with mbe clean", larger
+                    "what is done so far is kept: resume with --resume%s, or remove them with mbe clean", larger
                 )
         elif self._staging_dir.exists() and not (self._is_given and self._lock is None):
             # Under the store's lock; otherwise a starting run could find a directory that has just lost its lock file.

@@ -22,7 +22,7 @@ from benchmarks.ingest import write_edges
 from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.pipeline import Config, EdgeData, count, run
 from mbe_stage.pipeline.backends.arrow import spooled
-from mbe_stage.pipeline.backends.arrow.spooled import Spooled, SpooledEncoder, Spools, Unsaved
+from mbe_stage.pipeline.backends.arrow.spooled import ReadingSteps, Spooled, SpooledEncoder, Spools
 from mbe_stage.pipeline.clean import core
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.errors import InputError, PublishError
@@ -91,7 +91,7 @@ def read_within(config: InputConfig, source: Any, most_bytes: int, least: tuple[
     spools = Spools(1 << 30)
     rows = read_edges(config, source, new_column=spools.column)
     spools.check_keys()
-    return core.clean_within(core.number_rows(rows, spools, config), config, most_bytes, least, Unsaved())
+    return core.clean_within(core.number_rows(rows, spools, config), config, most_bytes, least, ReadingSteps())
 
 
 def outcome(read: Callable[[], EdgeData]) -> EdgeData | str:

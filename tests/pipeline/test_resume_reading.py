@@ -1,7 +1,8 @@
-"""Reading within a memory budget is resumed behind the last saved step; the published tables stay the same."""
+"""Reading within a memory budget is resumed after the last saved step; the published tables stay the same."""
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -30,7 +31,7 @@ from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.execution import ingest_within as within
 from mbe_stage.pipeline.execution import saved_reading
 from mbe_stage.pipeline.execution.journal import read_journal
-from mbe_stage.pipeline.execution.saved_reading import _Saved
+from mbe_stage.pipeline.execution.saved_reading import SavedSteps
 from mbe_stage.pipeline.execution.tiers import tier_named
 from mbe_stage.pipeline.execution.unfinished import list_unfinished
 from mbe_stage.pipeline.publish.manifest import sha256_of
@@ -98,17 +99,17 @@ def config_of(edges: Path, out: Path, budget: int | None = MIB, **others: Any) -
 
 
 def killed_after(monkeypatch: pytest.MonkeyPatch, n_steps: int, config: Config) -> None:
-    """End a run behind its `n_steps`-th step, which is saved by then."""
-    saved, save = list[str](), _Saved.save
+    """End a run after its `n_steps`-th step, which is saved by then."""
+    saved, save = list[str](), SavedSteps.save
 
-    def then_end(self: _Saved, step: str, state: SavedState) -> None:
+    def then_end(self: SavedSteps, step: str, state: SavedState) -> None:
         save(self, step, state)
         saved.append(step)
         if len(saved) == n_steps:
             raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(_Saved, "save", then_end)
+        patch.setattr(SavedSteps, "save", then_end)
         with pytest.raises(Killed):
             run(config)
 
@@ -119,12 +120,12 @@ def staging_of(config: Config) -> Path:
     return unfinished.staging_dir
 
 
-# What a run resumed behind so many steps does not repeat.
+# What a run resumed after so many steps does not repeat.
 REPEATED = {1: [(within, "read_edges")], 2: [(core.NumberedRows, "parts"), (core, "leave_out_pairs")]}
 
 
 def resumed(monkeypatch: pytest.MonkeyPatch, n_steps: int, config: Config) -> RunResult:
-    def refuse(*_: object) -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise AssertionError("a saved step is repeated")
 
     with monkeypatch.context() as patch:
@@ -171,8 +172,8 @@ from mbe_stage.pipeline import Config, run
 from mbe_stage.pipeline.execution import ingest_within, saved_reading
 
 ingest_within._ROW_BYTES = {MIB}
-save = saved_reading._Saved.save
-saved_reading._Saved.save = lambda *given: (save(*given), os.kill(os.getpid(), signal.SIGKILL))
+save = saved_reading.SavedSteps.save
+saved_reading.SavedSteps.save = lambda *given: (save(*given), os.kill(os.getpid(), signal.SIGKILL))
 run(Config.model_validate_json({config.model_dump_json()!r}))
 """
     assert completed([sys.executable, "-c", code]).returncode == -signal.SIGKILL
@@ -222,6 +223,51 @@ def test_other_content_of_the_same_size_and_time_is_read(
     assert_same(run(config, resume=True), run(config_of(path, tmp_path / "whole", None)))
 
 
+@pytest.mark.parametrize("n_steps", [1, 2])
+@pytest.mark.parametrize(
+    "others",
+    [
+        {"input": {"left": "x"}},
+        {"input": {"right": ["v", "g"]}},
+        {"input": {"weight": "w", "min_weight": 4}},
+        {"input": {"timestamp": "t", "time_from": "2023-11-20"}},
+    ],
+    ids=lambda others: next(iter(others["input"])),
+)
+def test_other_settings_are_read_anew(
+    tmp_path: Path, edges: Path, monkeypatch: pytest.MonkeyPatch, n_steps: int, others: dict[str, Any]
+) -> None:
+    killed_after(monkeypatch, n_steps, config_of(edges, tmp_path / "out"))
+    found = run(config_of(edges, tmp_path / "out", 16 * MIB, **others), resume=True)
+    assert_same(found, run(config_of(edges, tmp_path / "whole", None, **others)))
+
+
+def test_results_go_before_a_newer_run_that_has_only_read(
+    tmp_path: Path, edges: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = config_of(edges, tmp_path / "out", 16 * MIB, query={"min_left": 1, "min_right": 1})
+    ended_after(2, config)
+    killed_after(monkeypatch, 1, config)
+    assert "was interrupted and resumed" in run(config, resume=True).manifest.warnings[0]
+
+
+def test_a_file_that_comes_while_others_are_read_is_read_by_the_resumed_run(
+    tmp_path: Path, edges: Path, table: pa.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    many, read = edges.parent / "many", within.read_edges
+
+    def after_another_comes(*given: Any, **how: Any) -> Any:
+        pq.write_table(table.slice(100, 50), many / "2.parquet")
+        return read(*given, **how)
+
+    config = config_of(edges, tmp_path / "out", input={"path": "many"})
+    with monkeypatch.context() as patch:
+        patch.setattr(within, "read_edges", after_another_comes)
+        killed_after(patch, 1, config)
+    (many / "2.parquet").unlink()
+    assert_same(run(config, resume=True), run(config_of(edges, tmp_path / "whole", None, input={"path": "many"})))
+
+
 def test_a_file_that_changes_while_it_is_read_is_not_saved(
     tmp_path: Path, edges: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -237,7 +283,23 @@ def test_a_file_that_changes_while_it_is_read_is_not_saved(
     assert_nothing_staged(tmp_path / "out")
 
 
-@pytest.mark.parametrize("damage", ["other bytes", "cut", "gone", "link", "column", "facts"])
+def in_place_of(path: Path, column: pa.Array) -> None:
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, pa.schema([("", column.type)])) as writer:
+        writer.write_batch(pa.record_batch([column], [""]))
+
+
+COLUMNS = {
+    "beyond all keys": (4, pa.array(np.full(600, 1 << 20, np.int32))),
+    "shorter": (4, pa.array(np.zeros(599, np.int32))),
+    "of another type": (2, pa.array(np.zeros(600))),
+    "wider": (2, pa.array(np.full(600, 1 << 32))),
+    "keys with nulls": (3, pa.array([None] * 87, pa.int64())),
+    "keys of another type": (3, pa.array(np.zeros(87))),
+    "equal keys": (5, pa.array(np.zeros(60, np.int64))),
+}
+
+
+@pytest.mark.parametrize("damage", ["other bytes", "cut", "gone", "link", "facts", *COLUMNS])
 def test_damaged_steps_are_repeated(
     tmp_path: Path, edges: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, damage: str
 ) -> None:
@@ -247,33 +309,29 @@ def test_damaged_steps_are_repeated(
     staging_dir = staging_of(config)
     reading = read_journal(staging_dir)[0].reading
     assert reading is not None
-    for step in reading.steps.values():
-        # Right ids of the rows, and of the edges.
-        entry = step.files[-2 if len(step.files) == 6 else 1]
-        assert entry is not None
-        path = staging_dir / entry.path
-        if damage == "other bytes":
-            content = bytearray(path.read_bytes())
-            content[len(content) // 2] ^= 1
-            path.write_bytes(content)
-        elif damage == "cut":
-            path.write_bytes(path.read_bytes()[:-20])
-        elif damage == "link":
-            shutil.move(path, tmp_path / path.name)
-            path.symlink_to(tmp_path / path.name)
-        elif damage == "gone":
-            path.unlink()
-        elif damage == "column":
-            # Ids beyond all keys, with the right checksum.
-            column = pa.array(np.full(600, 1 << 20, np.int32))
-            with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, pa.schema([("", column.type)])) as writer:
-                writer.write_batch(pa.record_batch([column], [""]))
-    if damage == "column":
+    names = [None if entry is None else staging_dir / entry.path for entry in reading.steps["rows"].files]
+    number, column = COLUMNS.get(damage, (4, None))
+    path = names[number]
+    assert path is not None
+    if column is not None:
+        in_place_of(path, column)
+        # With the right checksum.
         with_header(staging_dir, lambda _: None)
-    if damage == "facts":
-        with_header(staging_dir, lambda steps: [step["facts"].clear() for step in steps.values()])
+    elif damage == "other bytes":
+        content = bytearray(path.read_bytes())
+        content[len(content) // 2] ^= 1
+        path.write_bytes(content)
+    elif damage == "cut":
+        path.write_bytes(path.read_bytes()[:-20])
+    elif damage == "link":
+        shutil.move(path, tmp_path / path.name)
+        path.symlink_to(tmp_path / path.name)
+    elif damage == "gone":
+        path.unlink()
+    else:
+        with_header(staging_dir, lambda steps: steps["rows"]["facts"].clear())
     assert_same(run(config, resume=True), whole)
-    assert len([each for each in caplog.messages if "cannot be used and are made again" in each]) == 2
+    assert len([each for each in caplog.messages if "cannot be used and are made again" in each]) == 1
     assert_nothing_staged(tmp_path / "out")
 
 
@@ -327,7 +385,7 @@ def test_an_unfinished_reading_is_listed_and_removed(
 ) -> None:
     killed_after(monkeypatch, 1, config_of(edges, tmp_path / "out"))
     listed, cleaned = (CliRunner().invoke(app.app, [name, str(tmp_path / "out")]) for name in ("runs", "clean"))
-    assert "parts of reading are kept; continue with --resume" in " ".join(listed.output.split())
+    assert "finished steps of reading are saved; continue with --resume" in " ".join(listed.output.split())
     assert cleaned.exit_code == 0
     assert_nothing_staged(tmp_path / "out")
 
@@ -344,12 +402,59 @@ def test_nothing_stays_that_cannot_be_resumed(tmp_path: Path, edges: Path) -> No
     assert_nothing_staged(tmp_path / "out")
 
 
-def test_nothing_is_saved_without_checkpoints(tmp_path: Path, edges: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_Saved, "save", lambda *_: pytest.fail("saved"))
-    run(config_of(edges, tmp_path / "out", output={"directory": str(tmp_path / "out"), "checkpoint_seconds": None}))
-    monkeypatch.undo()
-    monkeypatch.setattr(saved_reading, "_written", lambda *_: pytest.fail("saved"))
-    run(config_of(edges, tmp_path / "out", output={"directory": str(tmp_path / "out"), "checkpoint_seconds": 60.0}))
+@pytest.mark.parametrize("seconds", [None, 60.0])
+def test_nothing_is_saved_before_checkpoints_are_due(
+    tmp_path: Path, edges: Path, monkeypatch: pytest.MonkeyPatch, seconds: float | None
+) -> None:
+    monkeypatch.setattr(SavedSteps, "_write", lambda *_: pytest.fail("saved"))
+    run(config_of(edges, tmp_path / "out", output={"directory": str(tmp_path / "out"), "checkpoint_seconds": seconds}))
+
+
+@pytest.mark.parametrize("failure", ["gone", "full disk"])
+def test_a_run_goes_on_if_steps_cannot_be_saved(
+    tmp_path: Path, edges: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, failure: str
+) -> None:
+    whole = run(config_of(edges, tmp_path / "whole", None))
+    number_rows, write, saved = within.number_rows, saved_reading._written, list[Path]()
+
+    def then_remove(*given: Any) -> Any:
+        numbered = number_rows(*given)
+        edges.unlink()
+        return numbered
+
+    def until_full(staging_dir: Path, path: Path, array: Any) -> Any:
+        entry = write(staging_dir, path, array)
+        saved.append(path)
+        if len(saved) % 3 == 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        return entry
+
+    if failure == "gone":
+        monkeypatch.setattr(within, "number_rows", then_remove)
+    else:
+        monkeypatch.setattr(saved_reading, "_written", until_full)
+    assert_same(run(config_of(edges, tmp_path / "out")), whole)
+    assert len([each for each in caplog.messages if "are not saved for --resume" in each]) == 2
+    assert not any(path.exists() for path in saved)
+    assert_nothing_staged(tmp_path / "out")
+
+
+def test_a_full_temporary_directory_leaves_what_is_saved(
+    tmp_path: Path, edges: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def then_full(core: Any, *_: object) -> None:
+        patch.setattr(os, "posix_fallocate", full)
+        core.arrays[0].more(1)
+
+    config = config_of(edges, tmp_path / "out")
+    with monkeypatch.context() as patch:
+        patch.setattr(core._Core, "add", then_full)
+        with pytest.raises(InputError, match="set TMPDIR to a larger disk"):
+            run(config)
+    assert_same(resumed(monkeypatch, 1, config), run(config_of(edges, tmp_path / "whole", None)))
 
 
 def test_a_flow_that_reads_again_goes_on(tmp_path: Path, edges: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,23 +81,23 @@ class Spooled(Codes):
 
 
 class SavedState(NamedTuple):
-    """Arrays and plain facts behind a step of reading; restored arrays are `pa.ChunkedArray`, views of files."""
+    """Arrays and plain facts after a step of reading; a restored state has a `pa.RecordBatchFileReader` for each."""
 
     arrays: list[Any]
     facts: dict[str, Any]
 
 
-class Unsaved:
-    """The steps of a reading that cannot be resumed."""
+class ReadingSteps:
+    """The steps of a reading; here they are not saved."""
 
-    def begin(self, files: Sequence[Path]) -> None:
-        """Note the files of the input, before they are read."""
+    def begin(self, files: Callable[[], Sequence[Path]], settings: str) -> None:
+        """Note the files of the input before they are read, and all that the states depend on besides."""
 
     def load(self, step: str, restore: Callable[[SavedState], Any]) -> Any:
-        """Return what `restore` makes of the state behind a step; None if there is none."""
+        """Return what `restore` makes of the state after a step; None if there is none."""
 
     def save(self, step: str, state: SavedState) -> None:
-        """Save the state behind a step if that is worth it; it replaces an earlier one."""
+        """Save the state after a step if that is worth it; it replaces an earlier one."""
 
 
 class SpooledEncoder(KeyEncoder):
@@ -312,4 +312,4 @@ def _written() -> Iterator[None]:
             found=f"edges cannot be written there ({error.strerror or error})",
             expected="16 bytes for each row of the input, and 25 more for each weight and time",
             remedy="free some space, or set TMPDIR to a larger disk",
-        ) from None
+        ) from error
