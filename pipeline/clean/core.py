@@ -58,8 +58,7 @@ _EDGE_BYTES, _VERTEX_BYTES, _ROW_BYTES = 12, 36, 24
 # Bytes per key of several columns while it is made: its code, and the end of its text in two forms. Sampled texts.
 _TUPLE_BYTES, _SAMPLED_TUPLES = 20, 1 << 14
 _FEWEST_ROWS = 1 << 16
-# A saved step.
-_EDGES = "edges"
+_STEPS = ("edges", "edges of later buckets")
 _Pairs = tuple[np.ndarray, np.ndarray]
 
 
@@ -89,12 +88,9 @@ def clean_within(
     def new_cores() -> list[_Core]:
         return [_Core((n_left, len(right.keys)), least) for right in numbered.rights]
 
-    def restored(state: SavedState) -> list[_Core]:
-        arrays = (state.arrays[k : k + 4] for k in range(0, len(state.arrays), 4))
-        return [core.restored(*of) for core, *of in zip(new_cores(), arrays, state.facts["sums"], strict=True)]
-
-    cores: list[_Core] | None = saved.load(_EDGES, restored)
-    if cores is None or sum(core.n for core in cores) > most_edges:
+    cores = new_cores()
+    are_saved = [saved.load(step, core.restore) is not None for core, step in zip(cores, _STEPS, strict=False)]
+    if not all(are_saved) or sum(core.n for core in cores) > most_edges:
         cores = new_cores()
         most_rows = max(_FEWEST_ROWS, (most_bytes - of_vertices) // (2 * _ROW_BYTES))
         for core, right, of_right in zip(cores, numbered.rights, hashes[1:], strict=True):
@@ -106,8 +102,8 @@ def clean_within(
             lack_of_memory.give_back()
             for core in cores:
                 core.reduce(most_edges)
-        sums = [[core.fingerprint.n_items, core.fingerprint.first, core.fingerprint.second] for core in cores]
-        saved.save(_EDGES, SavedState([array for core in cores for array in core.arrays], {"sums": sums}))
+        for core, step in zip(cores, _STEPS, strict=False):
+            saved.save(step, core.state())
     n_edges, n_held = (sum(of) for of in zip(*((core.fingerprint.n_items, core.n) for core in cores), strict=True))
     needed = of_vertices + _EDGE_BYTES * n_held
     if needed > most_bytes:
@@ -517,13 +513,14 @@ class _Core:
         self._edges = Spooled(), Spooled()
         self.fingerprint = Fingerprint()
 
-    @property
-    def arrays(self) -> list[Any]:
-        """What a resumed run needs, besides the fingerprint."""
-        return [*self._edges, *self.degrees]
+    def state(self) -> SavedState:
+        """Return what a resumed run needs."""
+        of = self.fingerprint
+        return SavedState([*self._edges, *self.degrees], {"sums": [of.n_items, of.first, of.second]})
 
-    def restored(self, arrays: Sequence[Any], sums: Sequence[int]) -> _Core:
-        """Return this core once it has taken over arrays and fingerprint of another."""
+    def restore(self, saved: SavedState) -> _Core:
+        """Take over what `state` has returned, and return this object."""
+        arrays, facts = saved
         left, right = (_ids(ids, of.size) for ids, of in zip(arrays[:2], self.degrees, strict=True))
         degrees = [np.concatenate(list(_parts(of, pa.int64()))) for of in arrays[2:]]
         if left.n != right.n or [of.size for of in degrees] != [of.size for of in self.degrees]:
@@ -531,7 +528,7 @@ class _Core:
         self._edges, self.degrees, self.fingerprint = (
             (left, right),
             (degrees[0], degrees[1]),
-            Fingerprint(*map(index, sums)),
+            Fingerprint(*map(index, facts["sums"])),
         )
         return self
 

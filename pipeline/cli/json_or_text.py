@@ -254,7 +254,7 @@ def _unfinished_run(run: Unfinished) -> dict[str, Any]:
         "found": run.n_found,
         "work_done": round(run.work_done, 4),
         "kept_until": run.records[-1].at if run.records else None,
-        "has_read": header is not None and header.reading is not None,
+        "has_read": header is not None and bool(header.reading),
     }
 
 

@@ -22,8 +22,6 @@ from mbe_stage.pipeline.problems.installed import derived_of, publication_of, re
 # What a row takes, with tables of usual keys, if all are in memory; and with weights and times that are kept.
 _ROW_BYTES, _EVENT_BYTES = 32, 24
 _ON_DISK = ("parquet", "csv")
-# A saved step.
-_ROWS = "rows"
 
 
 @run_state.at_step("read")
@@ -51,7 +49,7 @@ def ingest_within(config: Config, source: object | None = None, saved: ReadingSt
             paths = found.files or (found.path,)
             asked = f"{least} {places} {section.model_dump_json()}"
             saved.begin(lambda: [file for each in paths for file in parquet.files_at(each)], asked)
-            numbered = saved.load(_ROWS, NumberedRows.of)
+            numbered = saved.load("rows", NumberedRows.of)
         if numbered is None:
             rows = named(read_edges(section, places, **new_column))
             spools.check_keys()
@@ -63,7 +61,7 @@ def ingest_within(config: Config, source: object | None = None, saved: ReadingSt
                 return clean(rows, section, ARROW)
             numbered = number_rows(rows, spools, section)
             del rows
-            saved.save(_ROWS, numbered.state())
+            saved.save("rows", numbered.state())
         return clean_within(numbered, section, budget, least or (1, 1), saved)
 
 

@@ -54,17 +54,11 @@ _Kind = TypeVar("_Kind", bound=_Line)
 
 
 class SavedStep(_Line):
-    """The state after a step of reading (`pipeline.backends.arrow.spooled.SavedState`), with a file for each array."""
-
-    facts: dict[str, Any]
-    files: list[FileEntry | None]
-
-
-class SavedReading(_Line):
-    """Saved steps of reading, by name, and the identity of each file that was read."""
+    """The state after a step of reading what has this identity, with a file for each array."""
 
     read: list[str]
-    steps: dict[str, SavedStep]
+    facts: dict[str, Any]
+    files: list[FileEntry | None]
 
 
 class Header(_Line):
@@ -94,12 +88,11 @@ class Header(_Line):
     question: dict[str, Any]
     asked: dict[str, Any]
     versions: dict[str, str]
-    reading: SavedReading | None = None
+    reading: dict[str, SavedStep] = {}
 
     def files_in(self, staging_dir: Path) -> list[Path]:
         """Return the files of the saved steps of reading."""
-        steps = [] if self.reading is None else self.reading.steps.values()
-        names = [entry.path for step in steps for entry in step.files if entry]
+        names = [entry.path for step in self.reading.values() for entry in step.files if entry]
         return [staging_dir / name for name in names if "/" in name and is_file_within(staging_dir, name)]
 
 

@@ -21,7 +21,7 @@ import pyarrow as pa
 from mbe_stage.pipeline import run_state
 from mbe_stage.pipeline.backends.arrow.spooled import ReadingSteps, SavedState, Spooled
 from mbe_stage.pipeline.config.model import Config
-from mbe_stage.pipeline.execution.journal import VERSION, Journal, SavedReading, SavedStep, damage_of, read_journal
+from mbe_stage.pipeline.execution.journal import VERSION, Journal, SavedStep, damage_of, read_journal
 from mbe_stage.pipeline.execution.unfinished import header_of
 from mbe_stage.pipeline.problems.installed import publication_of
 from mbe_stage.pipeline.publish.manifest import FileEntry, file_entry
@@ -58,8 +58,8 @@ class SavedSteps(ReadingSteps):
         """Implement `ReadingSteps.load`."""
         if not self._is_resumed or not ((staging_dir := self._staging_dir()) / JOURNAL_NAME).exists():
             return None
-        reading = read_journal(staging_dir)[0].reading
-        if reading is None or step not in reading.steps or reading.read != self._read:
+        saved = read_journal(staging_dir)[0].reading.get(step)
+        if saved is None or saved.read != self._read:
             return None
 
         def opened(entry: FileEntry | None) -> pa.RecordBatchFileReader | None:
@@ -69,8 +69,8 @@ class SavedSteps(ReadingSteps):
 
         try:
             with ThreadPoolExecutor(4) as pool:
-                arrays = list(pool.map(opened, reading.steps[step].files))
-            restored = restore(SavedState(arrays, reading.steps[step].facts))
+                arrays = list(pool.map(opened, saved.files))
+            restored = restore(SavedState(arrays, saved.facts))
         except Exception as error:  # noqa: BLE001 - files in a shared directory may be anything
             reason = str(error).partition("\n")[0]
             log.warning("%s: the saved %s cannot be used and are made again (%s)", staging_dir, step, reason)
@@ -104,9 +104,8 @@ class SavedSteps(ReadingSteps):
             header, records = (
                 read_journal(staging_dir) if begun else (header_of(self._config, str(self._config.input.path), ""), [])
             )
-            earlier = header.reading.steps if header.reading and header.reading.read == self._read else {}
-            steps = {**earlier, step: SavedStep(facts=state.facts, files=files)}
-            changed = {"reading": SavedReading(read=self._read, steps=steps), "version": VERSION}
+            reading = header.reading | {step: SavedStep(read=self._read, facts=state.facts, files=files)}
+            changed = {"reading": reading, "version": VERSION}
             journal = Journal(staging_dir, header.model_copy(update=changed), records)
             journal.write()
             undo.pop_all()
