@@ -141,16 +141,8 @@ class _Column(NamedTuple):
 class NumberedRows:
     """The rows that have all values and pass the filters, as ids, which are the ranks of their keys.
 
-    Attributes
-    ----------
-    rights : list of _Column
-        A second entry has time buckets shifted by half.
-    weights, times : Spooled or None
-        In the form of `Events`.
-    facts : InputFacts
-        As if there were no edges.
-    has_events : bool
-        True if an output uses weights or times.
+    A second right column has time buckets shifted by half. Weights and times have the form of `Events`, which exist if
+    an output uses them. Facts are as if there were no edges.
     """
 
     left: _Column
@@ -247,15 +239,7 @@ class _Budgeted(ArrowBackend):
 
 
 def number_rows(rows: RawEdges, spools: Spools, config: InputConfig) -> NumberedRows:
-    """Number the keys of rows as `pipeline.clean.cleaning.clean` does; `spools` has the columns of each file.
-
-    Raises
-    ------
-    InputError
-        See `clean`.
-    MemoryBudgetExceeded
-        The keys do not fit; the message names a sufficient budget.
-    """
+    """Number the keys of rows as `pipeline.clean.cleaning.clean` does; `spools` has the columns of each file."""
     of = _Numbering(rows, spools, config)
     sizes, warnings = (len(of.left.keys), len(of.rights[0].keys), 0), (*rows.warnings, *of.warnings)
     facts = facts_of_rows(rows, of.dropped, sizes, "", warnings=warnings)

@@ -318,11 +318,6 @@ def edges_read(
 ) -> Iterator[tuple[Steps, Any, dict[str, float]]]:
     """Read and clean the input on a tier, which stays open while the context lasts; or on a cluster.
 
-    Parameters
-    ----------
-    saved : ReadingSteps, optional
-        For reading within a memory budget, see `pipeline.execution.saved_reading`.
-
     Yields
     ------
     steps : Steps

@@ -33,12 +33,8 @@ log = logging.getLogger(__name__)
 class SavedSteps(ReadingSteps):
     """The steps of a run's reading, saved once `output.checkpoint_seconds` have gone by.
 
-    Parameters
-    ----------
-    staging_dir : callable
-        Returns `Staging.path.parent`, held by this process; called before steps are loaded or saved.
-    is_resumed : bool
-        True if an earlier process may have saved steps.
+    `staging_dir` is called when it is needed, and returns `Staging.path.parent`, held by this process. If the run is
+    resumed, an earlier process may have saved steps.
     """
 
     def __init__(self, config: Config, staging_dir: Callable[[], Path], *, is_resumed: bool) -> None:

@@ -183,9 +183,16 @@ run(Config.model_validate_json({config.model_dump_json()!r}))
     assert_same(resumed(monkeypatch, 1, config), whole)
 
 
+def dense(path: Path) -> Path:
+    """Write a graph of thousands of bicliques."""
+    left, right = np.nonzero(np.random.default_rng(4).random((20, 20)) < 0.8)
+    pq.write_table(pa.table({"u": left, "v": right}), path)
+    return path
+
+
 def test_a_search_that_is_resumed_reads_nothing(tmp_path: Path, edges: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     everything = {"query": {"min_left": 1, "min_right": 1}}
-    config = config_of(edges, tmp_path / "out", 16 * MIB, **everything)
+    config = config_of(dense(edges), tmp_path / "out", 16 * MIB, **everything)
     ended_after(2, config)
     found = resumed(monkeypatch, 2, config)
     assert "was interrupted and resumed" in found.manifest.warnings[0]
@@ -246,7 +253,7 @@ def test_other_settings_are_read_anew(
 def test_results_go_before_a_newer_run_that_has_only_read(
     tmp_path: Path, edges: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = config_of(edges, tmp_path / "out", 16 * MIB, query={"min_left": 1, "min_right": 1})
+    config = config_of(dense(edges), tmp_path / "out", 16 * MIB, query={"min_left": 1, "min_right": 1})
     ended_after(2, config)
     killed_after(monkeypatch, 1, config)
     assert "was interrupted and resumed" in run(config, resume=True).manifest.warnings[0]

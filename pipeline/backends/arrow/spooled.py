@@ -30,16 +30,7 @@ _HASHES = 1 << 14
 
 
 class Spooled(Codes):
-    """A growing array in a temporary file. Parts of it are mapped into memory.
-
-    Examples
-    --------
-    >>> numbers = Spooled()
-    >>> numbers.write(0, np.arange(5, dtype=np.int32))
-    >>> numbers.more(1)[:] = 7
-    >>> numbers.read(3, 6).tolist()
-    [3, 4, 7]
-    """
+    """A growing array in a temporary file. Parts of it are mapped into memory."""
 
     # A table of bits then takes at most as much memory as a hash table.
     numbers_per_value = 256
