@@ -12,7 +12,7 @@ from mbe_stage.errors import InvalidArgument
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.io import reading
-from mbe_stage.pipeline.io.raw import Place, RawEdges, choose_columns, columns_meant, refuse_repeated, refuse_two_sets
+from mbe_stage.pipeline.io.raw import Place, RawEdges, choose_columns, refuse_repeated, refuse_two_sets
 from mbe_stage.pipeline.io.text.decoding import not_in_encoding, open_text
 from mbe_stage.pipeline.safe_paths import replaced_file
 
@@ -45,18 +45,15 @@ def read(path: Path, config: InputConfig) -> RawEdges:
     for kind, names in zip(_NAMES, (context.objects, context.attributes), strict=True):
         refuse_repeated(names, f"{kind}s", source, "rename one")
     refuse_two_sets(config, source, "a context, whose objects and attributes are not the same vertices")
-    chosen = choose_columns(_NAMES, config, source)
+    chosen = choose_columns(_NAMES, config, source, are_named=False)
     rows, columns = np.nonzero(context.incidence)
     ends = (context.objects, rows), (context.attributes, columns)
     values = [pa.array(names, pa.string()).take(places) for names, places in ends]
-    return RawEdges(
-        table=pa.table({role: values[position] for role, position in chosen.items()}),
-        source=source,
-        format="cxt",
-        names={role: _NAMES[position] for role, position in chosen.items()},
-        locate=lambda row: Place(f"{source}, row {rows[row] + 1}, column {columns[row] + 1}"),
-        input_columns=columns_meant(_NAMES, config, source, are_named=False),
-    )
+
+    def locate(row: int) -> Place:
+        return Place(f"{source}, row {rows[row] + 1}, column {columns[row] + 1}")
+
+    return chosen.edges("cxt", chosen.of(values), locate)
 
 
 def read_cxt(path: str | Path) -> Context:

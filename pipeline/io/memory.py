@@ -14,7 +14,7 @@ from mbe_stage.graphs.given import are_edges
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.execution import lack_of_memory
-from mbe_stage.pipeline.io.raw import FIRST_ROWS, Place, RawEdges, as_array, choose_columns, columns_meant, values_of
+from mbe_stage.pipeline.io.raw import FIRST_ROWS, Place, RawEdges, as_array, choose_columns, values_of
 from mbe_stage.pipeline.io.sparse import matrix_edges
 from mbe_stage.pipeline.io.text.biadjacency import matrix_of_table
 from mbe_stage.pipeline.io.text.layout import MATRIX_SAMPLE, is_matrix, refuse_matrix, refuse_matrix_table
@@ -35,7 +35,7 @@ def polars_table(frame: Any, config: InputConfig) -> pa.Table:
         if config.format != "biadjacency":
             head = frame.lazy().head(FIRST_ROWS).collect() if config.tries_keys else None
             look = None if head is None else lambda at: values_of(_column(head[names[at]]))
-            positions = set(choose_columns(names, config, "memory:polars", look).values())
+            positions = set(choose_columns(names, config, "memory:polars", look).positions.values())
         chosen = [names[position] for position in positions]
         taken = frame.lazy().select(selectors.by_name(chosen)).collect()
         columns = {name: _column(taken[name]) for name in chosen}
@@ -182,16 +182,12 @@ def _table(table: pa.Table, kind: str, config: InputConfig, rows: pa.Array | Non
         config,
         source,
         lambda at: values_of(table.column(at).slice(0, FIRST_ROWS)) if is_frame else (),
-    )
-    return RawEdges(
-        table=pa.table({role: table.column(position) for role, position in chosen.items()}),
-        source=source,
-        format="memory",
-        names={role: table.column_names[position] for role, position in chosen.items()},
-        locate=lambda row: Place(f"{source}, row {row + 1}"),
         # Arrays have no column names.
-        input_columns=columns_meant(table.column_names, config, source, are_named=kind != "numpy"),
-        n_columns=None if kind in _OWN_ORDER else table.num_columns,
+        are_named=kind != "numpy",
+    )
+    n_columns = table.num_columns if is_frame else None
+    return chosen.edges(
+        "memory", chosen.of(table.columns), lambda row: Place(f"{source}, row {row + 1}"), n_columns=n_columns
     )
 
 

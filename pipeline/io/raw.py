@@ -25,9 +25,6 @@ FIRST_ROWS = 1000
 
 _LONGEST_QUOTE = 80
 
-Choose = Callable[[Sequence[str], str], dict[str, int]]
-"""Takes the names of all columns, and the source for messages; returns the column position of each role."""
-
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -91,13 +88,57 @@ class RawEdges(Rows):
         return partial(self.refusal, role=role)
 
 
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The columns to read.
+
+    Attributes
+    ----------
+    source : str
+        The input, for messages.
+    available : sequence of str
+        The names of all its columns.
+    positions : mapping
+        The position of the column of each role.
+    meant : tuple of InputColumn
+        The configured columns, read or not, for `InputFacts.columns`.
+    """
+
+    source: str
+    available: Sequence[str]
+    positions: Mapping[str, int]
+    meant: tuple[InputColumn, ...] = ()
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The name of the column of each role."""
+        return self.of(self.available)
+
+    def of(self, columns: Sequence[Any]) -> dict[str, Any]:
+        """Return the entry of each role, given one for every column."""
+        return {role: columns[position] for role, position in self.positions.items()}
+
+    def edges(
+        self, format_name: str, columns: dict[str, Any], locate: Callable[[int], Place], **others: Any
+    ) -> RawEdges:
+        """Return the rows, given the column of each role."""
+        of_input: dict[str, Any] = {"source": self.source, "format": format_name, "input_columns": self.meant}
+        return RawEdges(table=pa.table(columns), names=self.names, locate=locate, **of_input, **others)
+
+
+Choose = Callable[[Sequence[str], str], Chosen]
+"""Chooses columns, given the names of all, and the source for messages."""
+
+
 def choose_columns(
     available: Sequence[str],
     config: InputConfig,
-    source: str,
+    source: object,
     sample: Callable[[int], Iterable[Any]] | None = None,
-) -> dict[str, int]:
-    """Choose the positions of the columns to read, by role.
+    *,
+    are_named: bool = True,
+) -> Chosen:
+    """Choose the columns to read.
 
     A column is chosen by its name or its position from 0. A number as text is a position unless it is a column's name.
     Configured weight and timestamp columns must exist. They are read only for a filter, for time buckets, or if an
@@ -108,10 +149,12 @@ def choose_columns(
     ----------
     sample : callable, optional
         Takes a position; returns some values of that column. Without it, no further columns are read.
+    are_named : bool
+        True if the names come from the input rather than from the reader.
     """
-    meant = _positions(available, config, source)
+    meant = _positions(available, config, str(source))
     chosen = dict(meant)
-    _refuse_one_twice(chosen, key_roles("right", len(config.right_columns)), available, config, source)
+    _refuse_one_twice(chosen, key_roles("right", len(config.right_columns)), available, config, str(source))
     if config.min_weight is None and not config.keeps_events:
         chosen.pop("weight", None)
     is_needed = config.keeps_events or config.time_bucket is not None
@@ -120,28 +163,22 @@ def choose_columns(
     if config.tries_keys and sample is not None:
         taken = [position for role, position in meant.items() if role != "weight"]
         chosen |= further_columns(available, sample, taken, has_time=config.timestamp is not None)
-    return chosen
-
-
-def with_all_columns(chosen: Mapping[str, int], available: Sequence[str], config: InputConfig) -> dict[str, int]:
-    """Return the chosen columns and, if all are wanted, also every column in a role of its own."""
-    return {**chosen, **({f"{KEPT} {at}": at for at in range(len(available))} if config.keeps_rows else {})}
-
-
-def columns_meant(
-    available: Sequence[str], config: InputConfig, source: str, *, are_named: bool = True
-) -> tuple[InputColumn, ...]:
-    """List the configured columns, read or not, for `InputFacts.columns`; `choose_columns` has checked them.
-
-    Parameters
-    ----------
-    are_named : bool
-        True if the names come from the input rather than from the reader.
-    """
-    return tuple(
+    columns = (
         InputColumn(role.partition(" ")[0], position, available[position] if are_named else None)
-        for role, position in _positions(available, config, source).items()
+        for role, position in meant.items()
     )
+    return Chosen(str(source), available, chosen, tuple(columns))
+
+
+def all_columns(available: Sequence[str], source: str) -> Chosen:
+    """Choose every column, in a role of its own: a `Choose`."""
+    return Chosen(source, available, {f"{KEPT} {at}": at for at in range(len(available))})
+
+
+def with_all_columns(chosen: Chosen, config: InputConfig) -> Chosen:
+    """Return the chosen columns and, if all are wanted, also every column in a role of its own."""
+    every = all_columns(chosen.available, chosen.source).positions if config.keeps_rows else {}
+    return replace(chosen, positions={**chosen.positions, **every})
 
 
 def as_array(

@@ -21,7 +21,7 @@ from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.config.setting_names import setting, switch
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.io import compression
-from mbe_stage.pipeline.io.raw import Place, RawEdges, refuse_repeated, refuse_several, shortened
+from mbe_stage.pipeline.io.raw import Place, RawEdges, all_columns, refuse_repeated, refuse_several, shortened
 from mbe_stage.pipeline.io.text.delimited import read_columns
 from mbe_stage.pipeline.io.text.dialect import Dialect, find_dialect, joined, names_column
 from mbe_stage.pipeline.io.text.faults import find_fault
@@ -37,16 +37,16 @@ def read(path: Path, config: InputConfig) -> RawEdges:
     if is_parquet:
         from mbe_stage.pipeline.io import parquet
 
-        raw = parquet.read(path, config, lambda names, _: {str(at): at for at in range(len(names))})
+        raw = parquet.read(path, config, all_columns)
         return matrix_of_table(raw.header, raw.table.columns, config, str(path), has_names=True)
     dialect = find_dialect(path, config.model_copy(update={"left": 0, "right": 1}))
     if dialect.is_ragged:
         find_fault(path, config, dialect)
     if config.header is None and not dialect.has_header:
         _ask_for_header(path, dialect)
-    columns = read_columns(path, config, dialect, {str(at): at for at in range(dialect.n_columns)}).columns
+    columns = read_columns(path, config, dialect, all_columns(dialect.names, str(path)).positions)
     names, has_names = dialect.names, dialect.has_header
-    return matrix_of_table(names, columns, config, str(path), has_names=has_names, dialect=dialect.text)
+    return matrix_of_table(names, list(columns.values()), config, str(path), has_names=has_names, dialect=dialect.text)
 
 
 def matrix_of_table(

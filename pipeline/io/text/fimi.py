@@ -27,7 +27,6 @@ from mbe_stage.pipeline.io.raw import (
     Place,
     RawEdges,
     choose_columns,
-    columns_meant,
     refuse_several,
     refuse_two_sets,
     shortened,
@@ -55,7 +54,8 @@ def read(path: Path, config: InputConfig) -> RawEdges:
     """Read transactions."""
     refuse_several(config, str(path), "transactions of items")
     refuse_two_sets(config, str(path), "transactions of items, which are two kinds of vertices")
-    chosen = choose_columns(_NAMES, config, str(path))
+    chosen = choose_columns(_NAMES, config, path, are_named=False)
+    of_left = _NAMES[chosen.positions["left"]]
     lines = read_sample(path, config).lines
     if not any(map(str.strip, lines)):
         raise _no_items(path)
@@ -69,22 +69,18 @@ def read(path: Path, config: InputConfig) -> RawEdges:
     rows = rows[1:] if has_header and len(rows) > 1 else rows
     if config.left == 0:
         _ask_for_first_field(path, rows)
-    if delimiter == WHITESPACE and not has_header and _NAMES[chosen["left"]] == "transaction":
+    if delimiter == WHITESPACE and not has_header and of_left == "transaction":
         numbers, items = _read_blocks(path, config)
     else:
         numbers, items = _read_rows(path, config, delimiter, has_header=has_header)
     left = pa.chunked_array([pa.array(numbers)])
-    if _NAMES[chosen["left"]] in ("id", "count"):
-        numbers, left, items = _without_first(path, numbers, items, keeps=_NAMES[chosen["left"]] == "id")
-    columns = {"transaction": left, "item": items, "id": left, "count": left}
-    return RawEdges(
-        table=pa.table({role: columns[_NAMES[i]] for role, i in chosen.items()}),
-        source=str(path),
-        format="fimi",
-        names={role: _NAMES[i] for role, i in chosen.items()},
-        locate=lambda row: _place(path, config, int(numbers[row])),
+    if of_left in ("id", "count"):
+        numbers, left, items = _without_first(path, numbers, items, keeps=of_left == "id")
+    return chosen.edges(
+        "fimi",
+        chosen.of([left, items, left, left]),
+        lambda row: _place(path, config, int(numbers[row])),
         keys="integers" if delimiter == WHITESPACE and config.delimiter is None else "inferred",
-        input_columns=columns_meant(_NAMES, config, str(path), are_named=False),
         dialect=DELIMITER_NAMES.get(delimiter, repr(delimiter)) + (", header" if has_header else ""),
     )
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import InputError
-from mbe_stage.pipeline.io.raw import Place, RawEdges, as_array, choose_columns, columns_meant, shortened
+from mbe_stage.pipeline.io.raw import Place, RawEdges, as_array, choose_columns, shortened
 from mbe_stage.pipeline.io.text.decoding import Sample, not_in_encoding, open_text
 
 _ITEM_NAMES = ["transaction", "item"]
@@ -58,21 +58,17 @@ def read(path: Path, config: InputConfig) -> RawEdges:
         )
     is_object = kind is dict
     names = list(dict.fromkeys(name for value in values for name in value)) if is_object else _ITEM_NAMES
-    chosen = choose_columns(names, config, str(path))
+    chosen = choose_columns(names, config, path, are_named=is_object)
     if is_object:
-        picked = {role: [value.get(names[i]) for value in values] for role, i in chosen.items()}
+        picked = {role: [value.get(names[i]) for value in values] for role, i in chosen.positions.items()}
     else:
         columns = [int(place.split()[1]) for place in places], values
-        picked = {role: list(columns[i]) for role, i in chosen.items()}
+        picked = chosen.of(columns)
     picked, of_row = _exploded(path, picked)
-    arrays = {role: _array(path, names[chosen[role]], each, config) for role, each in picked.items()}
-    return RawEdges(
-        table=pa.table(arrays),
-        source=str(path),
-        format="json",
-        names={role: names[i] for role, i in chosen.items()},
-        locate=lambda row: Place(f"{path}, {places[of_row[row]]}", json.dumps(values[of_row[row]])),
-        input_columns=columns_meant(names, config, str(path), are_named=is_object),
+    return chosen.edges(
+        "json",
+        {role: _array(path, name, picked[role], config) for role, name in chosen.names.items()},
+        lambda row: Place(f"{path}, {places[of_row[row]]}", json.dumps(values[of_row[row]])),
         dialect="objects" if is_object else "lists of items",
         n_columns=len(names) if is_object else None,
         header=tuple(names) if is_object else (),
