@@ -7,7 +7,7 @@ import io
 import lzma
 import stat
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,13 @@ import pyarrow as pa
 
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import InputError
+from mbe_stage.pipeline.io.text.whitespace import IteratorStream
 
 _SUFFIXES = (".gz", ".bz2", ".xz", ".zst", ".zstd")
 
 _MAGIC = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
 _TAR_MAGIC = slice(257, 262)
+_PIECE_BYTES = 1 << 20
 
 
 def check_path(path: Path) -> None:
@@ -63,9 +65,7 @@ def open_bytes(path: Path) -> io.BufferedReader:
         return plain
     # pyarrow reads all but xz, including several members or frames, and detects truncation.
     opened = lzma.LZMAFile if kind == "xz" else lambda file: pa.CompressedInputStream(pa.PythonFile(file, "r"), kind)
-    return io.BufferedReader(
-        _Checked(opened(plain), (plain,), lambda error: _damaged(path, f"{kind} data", error)), 1 << 20
-    )
+    return _checked(opened(plain), plain, explain=lambda error: _damaged(path, f"{kind} data", error))
 
 
 def kind_of(path: Path) -> str | None:
@@ -90,7 +90,7 @@ def open_konect(path: Path) -> io.BufferedReader:
         for member in archive:
             if member.isfile() and Path(member.name).name.startswith("out."):
                 content = archive.extractfile(member)
-                return io.BufferedReader(_Checked(content, (archive, stream), explain), 1 << 20)
+                return _checked(content, archive, stream, explain=explain)
             seen.append(member.name)
     except (tarfile.TarError, EOFError, OSError, ValueError) as error:
         raise explain(error) from None
@@ -110,7 +110,7 @@ def is_tar(stream: io.BufferedReader) -> bool:
 def read_all(path: Path) -> pa.Buffer | None:
     """Return the decompressed content of a compressed file; None if the file is plain and can be read in place."""
     with open_bytes(path) as stream:
-        if isinstance(stream.raw, _Checked):
+        if isinstance(stream.raw, IteratorStream):
             return pa.py_buffer(stream.read())
     return None
 
@@ -119,28 +119,16 @@ def _kind(head: bytes) -> str | None:
     return next((name for magic, name in _MAGIC.items() if head.startswith(magic)), None)
 
 
-class _Checked(io.RawIOBase):
-    """A stream that reports every reading error as the same refusal."""
+def _checked(inner: Any, *owned: Any, explain: Callable[[Exception], InputError]) -> io.BufferedReader:
+    """Return a stream that reports every reading error as the same refusal, and closes the others."""
 
-    def __init__(self, inner: Any, owned: tuple[Any, ...], explain: Callable[[Exception], InputError]) -> None:
-        self._inner, self._owned, self._explain = inner, owned, explain
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
+    def pieces() -> Iterator[bytes]:
         try:
-            data = self._inner.read(len(buffer))
+            yield from iter(lambda: inner.read(_PIECE_BYTES), b"")
         except (OSError, EOFError, lzma.LZMAError, tarfile.TarError) as error:
-            raise self._explain(error) from None
-        buffer[: len(data)] = data
-        return len(data)
+            raise explain(error) from None
 
-    def close(self) -> None:
-        if not self.closed:
-            for stream in (self._inner, *self._owned):
-                stream.close()
-        super().close()
+    return io.BufferedReader(IteratorStream(pieces(), inner, *owned), _PIECE_BYTES)
 
 
 def _missing(path: Path) -> InputError:

@@ -13,7 +13,7 @@ from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.io import reading
 from mbe_stage.pipeline.io.raw import Place, RawEdges, choose_columns, refuse_repeated, refuse_two_sets
-from mbe_stage.pipeline.io.text.decoding import not_in_encoding, open_text
+from mbe_stage.pipeline.io.text.decoding import read_text
 from mbe_stage.pipeline.safe_paths import replaced_file
 
 _NAMES = ["object", "attribute"]
@@ -37,11 +37,7 @@ class Context:
 
 def read(path: Path, config: InputConfig) -> RawEdges:
     """Read the edges of a context: the attributes of each object, by their names."""
-    content, source = _content(path, config), str(path)
-    try:
-        context = _context(path, content.decode())
-    except UnicodeDecodeError as error:
-        raise not_in_encoding(path, content[: error.start].count(b"\n") + 1, "") from None
+    context, source = _context(path, read_text(path, config)), str(path)
     for kind, names in zip(_NAMES, (context.objects, context.attributes), strict=True):
         refuse_repeated(names, f"{kind}s", source, "rename one")
     refuse_two_sets(config, source, "a context, whose objects and attributes are not the same vertices")
@@ -65,12 +61,7 @@ def read_cxt(path: str | Path) -> Context:
         The file cannot be read, or is of another format.
     """
     with reading(Path(path)):
-        return _context(path, _content(Path(path), InputConfig()).decode("utf-8", "surrogateescape"))
-
-
-def _content(path: Path, config: InputConfig) -> bytes:
-    with open_text(path, config) as stream:
-        return stream.read()
+        return _context(path, read_text(Path(path), InputConfig(), "surrogateescape"))
 
 
 def _context(path: str | Path, text: str) -> Context:

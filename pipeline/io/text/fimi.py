@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from mbe_stage.pipeline import run_state
 from mbe_stage.pipeline.config.model import InputConfig
-from mbe_stage.pipeline.config.setting_names import setting, switch
+from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.execution import lack_of_memory
 from mbe_stage.pipeline.io.raw import (
@@ -37,12 +37,12 @@ from mbe_stage.pipeline.io.text.dialect import (
     MARKS,
     WHITESPACE,
     Dialect,
-    joined,
+    header_or,
     rows_of,
     separator_of,
     split_rows,
 )
-from mbe_stage.pipeline.io.text.faults import quote_fault
+from mbe_stage.pipeline.io.text.faults import is_text, quote_fault
 from mbe_stage.pipeline.io.text.layout import counts_items
 from mbe_stage.pipeline.io.text.whitespace import line_blocks
 
@@ -121,13 +121,7 @@ def _ask_for_header(path: Path, rows: list[list[str]]) -> None:
     """Ask the user if the first row may count columns."""
     below = {cell for row in rows[1:] for cell in row}
     if len(rows) > 1 and _numbers_columns(rows[0]) and below.isdisjoint(rows[0]):
-        raise InputError.at(
-            path,
-            found=f"{shortened(joined(rows[0]))}, which may be a header or a transaction",
-            expected="an explicit setting",
-            remedy=f"say which with {switch('input.header')}",
-            settings=[{"input.header": True}, {"input.header": False}],
-        )
+        raise header_or(path, rows[0], "a transaction")
 
 
 def _ask_for_first_field(path: Path, rows: list[list[str]]) -> None:
@@ -148,7 +142,7 @@ def _ask_for_first_field(path: Path, rows: list[list[str]]) -> None:
         return
     raise InputError.at(
         path,
-        found=f"{shortened(first[0])} before {shortened(joined(rows[0][1:]))}, which may be an item or {what}",
+        found=f"{shortened(first[0])} before {shortened(', '.join(rows[0][1:]))}, which may be an item or {what}",
         expected="an explicit setting",
         remedy=f"set {setting('input.left')} to {left}, or to transaction if the first field is an item",
         settings=[{"input.left": left}, {"input.left": "transaction"}],
@@ -165,7 +159,7 @@ def _read_blocks(path: Path, config: InputConfig) -> tuple[np.ndarray, pa.Chunke
                 fields = pc.ascii_split_whitespace(pa.array(lines, pa.binary()).cast(pa.string()))
             except pa.ArrowException as error:
                 lack_of_memory.pass_on(error)
-                raise _not_text(path, config, error) from None
+                raise _not_text(path, block, n_lines, error) from None
             # Blanks around a line make empty fields.
             is_item = pc.not_equal(found := fields.flatten(), "")
             items.append(found.filter(is_item))
@@ -191,8 +185,8 @@ def _read_rows(
     except csv.Error as error:
         raise quote_fault(path, error) from None
     for line, item in found:
-        if not item.isascii() and any("\udc80" <= character <= "\udcff" for character in item):
-            raise not_in_encoding(path, line, "")
+        if not is_text(item):
+            raise not_in_encoding(path, line)
     if not found:
         raise _no_items(path)
     lines, items = zip(*found, strict=True)
@@ -239,13 +233,11 @@ def _place(path: Path, config: InputConfig, line: int) -> Place:
     return Place(f"{path}, line {line}", text.strip().decode(errors="replace"))
 
 
-def _not_text(path: Path, config: InputConfig, error: pa.ArrowException) -> InputError:
-    with open_text(path, config) as stream:
-        for number, line in enumerate(stream, start=1):
-            try:
-                line.decode()
-            except UnicodeDecodeError:
-                return not_in_encoding(path, number, "")
+def _not_text(path: Path, block: bytes, n_above: int, error: pa.ArrowException) -> InputError:
+    try:
+        block.decode()
+    except UnicodeDecodeError as wrong:
+        return not_in_encoding(path, n_above + block.count(b"\n", 0, wrong.start) + 1)
     cause = " ".join(str(error).split())
     return InputError.at(
         path, found=f"unreadable ({cause})", expected="lines of items", remedy=f"check {setting('input.format')}"

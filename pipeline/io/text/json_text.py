@@ -18,7 +18,7 @@ from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.io.raw import Place, RawEdges, as_array, choose_columns, shortened
-from mbe_stage.pipeline.io.text.decoding import Sample, not_in_encoding, open_text
+from mbe_stage.pipeline.io.text.decoding import Sample, read_text
 
 _ITEM_NAMES = ["transaction", "item"]
 
@@ -39,21 +39,18 @@ def is_json(sample: Sample) -> bool:
 
 def read(path: Path, config: InputConfig) -> RawEdges:
     """Read objects or lists."""
-    places: list[str] = []
-    values: list[Any] = []
-    for place, value in _values(path, config):
-        places.append(place)
-        values.append(value)
-    if not values:
+    found = list(_values(path, config))
+    if not found:
         raise InputError.at(path, found="no values", expected="objects or lists", remedy="check that it is complete")
-    kind: type = type(values[0])
-    other = next((i for i, value in enumerate(values) if type(value) is not kind), None)
-    if kind not in (dict, list) or other is not None:
-        found = values[other or 0]
+    places, values = zip(*found, strict=True)
+    kind: Any = type(values[0])
+    odd = next((i for i, value in enumerate(values) if type(value) is not kind or kind not in (dict, list)), None)
+    if odd is not None:
+        either = "objects with the columns as fields, or lists of items"
         raise InputError.at(
-            f"{path}, {places[other or 0]}",
-            found=f"{shortened(found)}",
-            expected="objects with the columns as fields, or lists of items" if other is None else f"a {_NAMES[kind]}",
+            f"{path}, {places[odd]}",
+            found=shortened(values[odd]),
+            expected={dict: "a object", list: "a list"}.get(kind, either),
             remedy="convert the file, one object or list a line",
         )
     is_object = kind is dict
@@ -75,17 +72,9 @@ def read(path: Path, config: InputConfig) -> RawEdges:
     )
 
 
-_NAMES: dict[type, str] = {dict: "object", list: "list"}
-
-
 def _values(path: Path, config: InputConfig) -> Iterator[tuple[str, Any]]:
     """Yield each object or list, and its place."""
-    with open_text(path, config) as stream:
-        content = stream.read()
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise not_in_encoding(path, content[: error.start].count(b"\n") + 1, "") from None
+    text = read_text(path, config).removeprefix("\ufeff")
     lines = [(n, line) for n, line in enumerate(text.split("\n"), start=1) if line.strip()]
     try:
         first = json.loads(lines[0][1])
