@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numba import int64
 
-from mbe_stage.runtime.compile_ahead import CompileStep
-from mbe_stage.runtime.jit import FLAGS, INTS, LONGS, compiled, steps_of
+from mbe_stage.runtime.jit import FLAGS, INTS, LONGS, compiled, steps_in
+
+compile_steps = steps_in(__name__)
 
 
 def filtered(
@@ -43,11 +44,6 @@ def transposed(offsets: np.ndarray, members: np.ndarray, column_offsets: np.ndar
     rows = np.empty_like(members)
     _transpose(offsets, members, column_offsets[:-1].copy(), rows)
     return rows
-
-
-def compile_steps() -> tuple[CompileStep, ...]:
-    """Return the steps to compile the functions of this module."""
-    return steps_of(_filtered, _copy_rows, _transpose)
 
 
 @compiled(LONGS, INTS, FLAGS, FLAGS, LONGS, int64)
