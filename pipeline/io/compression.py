@@ -58,9 +58,7 @@ def plain_name(path: Path) -> str:
 def open_bytes(path: Path) -> io.BufferedReader:
     """Open the decompressed content of a file; consecutive members or frames count as one."""
     # The returned stream closes it.
-    plain = path.open("rb")
-    kind = _kind(plain.read(8))
-    plain.seek(0)
+    kind, plain = kind_of(path), path.open("rb")
     if kind is None:
         return plain
     # pyarrow reads all but xz, including several members or frames, and detects truncation.
@@ -71,7 +69,8 @@ def open_bytes(path: Path) -> io.BufferedReader:
 def kind_of(path: Path) -> str | None:
     """Return the compression of a file, from its bytes; None if it is not compressed."""
     with path.open("rb") as file:
-        return _kind(file.read(8))
+        head = file.read(8)
+    return next((name for magic, name in _MAGIC.items() if head.startswith(magic)), None)
 
 
 def open_konect(path: Path) -> io.BufferedReader:
@@ -109,14 +108,10 @@ def is_tar(stream: io.BufferedReader) -> bool:
 
 def read_all(path: Path) -> pa.Buffer | None:
     """Return the decompressed content of a compressed file; None if the file is plain and can be read in place."""
+    if kind_of(path) is None:
+        return None
     with open_bytes(path) as stream:
-        if isinstance(stream.raw, IteratorStream):
-            return pa.py_buffer(stream.read())
-    return None
-
-
-def _kind(head: bytes) -> str | None:
-    return next((name for magic, name in _MAGIC.items() if head.startswith(magic)), None)
+        return pa.py_buffer(stream.read())
 
 
 def _checked(inner: Any, *owned: Any, explain: Callable[[Exception], InputError]) -> io.BufferedReader:

@@ -58,20 +58,18 @@ def read_graph(graph: Any, config: InputConfig) -> tuple[pa.Table, int]:
     if config.is_undirected:
         return _one_set(given, config)
     sides = _sides(given)
-    left, right, attributes = [], [], []
-    for u, v, data in given.edges:
-        if sides[u] == sides[v]:
-            raise InputError.at(
-                given.source,
-                found=f"edge {shortened((u, v))} joins two nodes of side {int(sides[u])}",
-                expected="edges between side 0 and side 1",
-                remedy=f"correct the attribute {given.side_name}, or remove the edge",
-            )
-        left.append(u if sides[u] == 0 else v)
-        right.append(v if sides[u] == 0 else u)
-        attributes.append(data)
-    columns = {"left": _nodes(left, "left", given.source), "right": _nodes(right, "right", given.source)}
-    return pa.table(columns | _attributes(attributes, config, given.source)), 0
+    within = next(((u, v) for u, v, _ in given.edges if sides[u] == sides[v]), None)
+    if within is not None:
+        raise InputError.at(
+            given.source,
+            found=f"edge {shortened(within)} joins two nodes of side {int(sides[within[0]])}",
+            expected="edges between side 0 and side 1",
+            remedy=f"correct the attribute {given.side_name}, or remove the edge",
+        )
+    left = _nodes([v if sides[u] else u for u, v, _ in given.edges], "left", given.source)
+    right = _nodes([u if sides[u] else v for u, v, _ in given.edges], "right", given.source)
+    attributes = _attributes([data for _, _, data in given.edges], config, given.source)
+    return pa.table({"left": left, "right": right} | attributes), 0
 
 
 def _of_networkx(graph: Any) -> _Graph:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -136,9 +135,11 @@ def read_object(source: Any, config: InputConfig) -> RawEdges:
     if ("networkx" in modules and hasattr(source, "nodes")) or ("igraph" in modules and hasattr(source, "vs")):
         from mbe_stage.pipeline.io.graph_objects import read_graph
 
-        return _of_graph(read_graph(source, config), "igraph" if "igraph" in modules else "networkx", config)
+        table, n_lone = read_graph(source, config)
+        return _table(table, "igraph" if "igraph" in modules else "networkx", config, n_lone=n_lone)
     if "cugraph" in modules and hasattr(source, "view_edge_list"):
-        return _of_graph(read_cugraph(source, config), "cugraph", config)
+        table, n_lone = read_cugraph(source, config)
+        return _table(table, "cugraph", config, n_lone=n_lone)
     if "pandas" in modules and hasattr(source, "columns"):
         names = list(map(str, source.columns))
         columns = [_array(source.iloc[:, i], "pandas", name) for i, name in enumerate(names)]
@@ -166,7 +167,7 @@ def read_object(source: Any, config: InputConfig) -> RawEdges:
     )
 
 
-def _table(table: pa.Table, kind: str, config: InputConfig, rows: pa.Array | None = None) -> RawEdges:
+def _table(table: pa.Table, kind: str, config: InputConfig, rows: pa.Array | None = None, n_lone: int = 0) -> RawEdges:
     """Return edges or, with the format `biadjacency`, a matrix whose rows have these names."""
     source = f"memory:{kind}"
     is_frame = kind not in _OWN_ORDER
@@ -185,10 +186,8 @@ def _table(table: pa.Table, kind: str, config: InputConfig, rows: pa.Array | Non
         # Arrays have no column names.
         are_named=kind != "numpy",
     )
-    n_columns = table.num_columns if is_frame else None
-    return chosen.edges(
-        "memory", chosen.of(table.columns), lambda row: Place(f"{source}, row {row + 1}"), n_columns=n_columns
-    )
+    sizes = {"n_columns": table.num_columns if is_frame else None, "n_lone": n_lone}
+    return chosen.edges("memory", chosen.of(table.columns), lambda row: Place(f"{source}, row {row + 1}"), **sizes)
 
 
 def _row_names(frame: Any) -> pa.Array | None:
@@ -196,11 +195,6 @@ def _row_names(frame: Any) -> pa.Array | None:
     index = frame.index
     counts = index.name is None and list(index[:1]) == [0] and type(index).__name__ == "RangeIndex"
     return None if counts or type(index).__name__ == "MultiIndex" else _array(index, "pandas", "index")
-
-
-def _of_graph(read: tuple[pa.Table, int], kind: str, config: InputConfig) -> RawEdges:
-    table, n_lone = read
-    return replace(_table(table, kind, config), n_lone=n_lone)
 
 
 def _from_arrays(source: Any) -> pa.Table:

@@ -219,20 +219,17 @@ def shortened(value: object) -> str:
 
 def refuse_several(config: InputConfig, source: str, has: str) -> None:
     """Refuse a right key of several columns, and a column of graphs, for a format with a single key column."""
-    if len(config.right_columns) > 1:
-        raise InputError.at(
-            source,
-            found=f"{has}, while {setting('input.right')} is {list(config.right_columns)}",
-            expected="one right column",
-            remedy="write the edges as a table with a column for each part, for example as CSV or Parquet",
-        )
-    if config.by is not None:
-        raise InputError.at(
-            source,
-            found=f"{has}, while {setting('input.by')} is {config.by!r}",
-            expected="one graph",
-            remedy="write the edges as a table with a column of graphs, for example as CSV or Parquet",
-        )
+    for key, given, is_refused, one, columns in (
+        ("right", list(config.right_columns), len(config.right_columns) > 1, "right column", "column for each part"),
+        ("by", config.by, config.by is not None, "graph", "column of graphs"),
+    ):
+        if is_refused:
+            raise InputError.at(
+                source,
+                found=f"{has}, while {setting(f'input.{key}')} is {given!r}",
+                expected=f"one {one}",
+                remedy=f"write the edges as a table with a {columns}, for example as CSV or Parquet",
+            )
 
 
 def refuse_repeated(names: Sequence[Any], kind: str, source: str, remedy: str) -> None:

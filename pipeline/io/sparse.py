@@ -58,21 +58,17 @@ def matrix_edges(
     rows, columns = entries.row[present], entries.col[present]
     values = [pa.array(ends.astype(np.int64) + first) for ends in (rows, columns)]
     if "weight" in chosen.positions:
-        values.append(_weights(entries.data[present], source))
+        if entries.data.dtype.kind not in "iufb":
+            raise InputError.at(
+                source,
+                column="weight",
+                found=f"values of type {entries.data.dtype}",
+                expected="real numbers",
+                remedy=f"leave out {setting('input.weight')}, or store real weights",
+            )
+        values.append(pa.array(entries.data[present].astype(np.float64)))
 
     def locate(row: int) -> Place:
         return Place(f"{source}, entry ({rows[row] + first}, {columns[row] + first})")
 
     return chosen.edges(format_name, chosen.of(values), locate)
-
-
-def _weights(values: np.ndarray, source: str) -> pa.Array:
-    if values.dtype.kind not in "iufb":
-        raise InputError.at(
-            source,
-            column="weight",
-            found=f"values of type {values.dtype}",
-            expected="real numbers",
-            remedy=f"leave out {setting('input.weight')}, or store real weights",
-        )
-    return pa.array(values.astype(np.float64))

@@ -124,18 +124,16 @@ def not_in_encoding(path: object, line: int, text: str = "") -> InputError:
 
 
 def _decoded(stream: io.BufferedReader, path: Path, encoding: str) -> Iterator[bytes]:
+    pieces = iter(lambda: stream.read(_BLOCK_BYTES), b"")
     with stream:
         if encoding == "utf-8-sig":
             stream.read(len(codecs.BOM_UTF8))
         if encoding.startswith("utf-8"):
             # Passed through unchanged: the parser names a line that is not UTF-8.
-            yield from iter(lambda: stream.read(_BLOCK_BYTES), b"")
+            yield from pieces
             return
-        decoder = codecs.getincrementaldecoder(encoding)()
         try:
-            while chunk := stream.read(_BLOCK_BYTES):
-                yield decoder.decode(chunk).encode()
-            yield decoder.decode(b"", final=True).encode()
+            yield from (text.encode() for text in codecs.iterdecode(pieces, encoding))
         except UnicodeError as error:
             raise InputError.at(
                 path,

@@ -156,10 +156,12 @@ def read_columns(
     columns = {at: new_column(role, pa.string(), config.key_type != "string") for at, role in of_roles.items()}
     delimiter = _UNIT_SEPARATOR if dialect.delimiter == "::" else " " if dialect.delimiter == WHITESPACE else ""
     stream = open_text(path, config, blank=dialect.n_skipped)
-    separated = _separated(stream, dialect.delimiter, path) if delimiter else stream
+    if delimiter:
+        separated = IteratorStream(_separated(stream, dialect.delimiter, path), stream)
+        stream = io.BufferedReader(separated, _BLOCK_BYTES)
     try:
         table, counted = read_csv(
-            separated,
+            stream,
             columns,
             read_options=csv.ReadOptions(column_names=names, block_size=_BLOCK_BYTES),
             parse_options=csv.ParseOptions(
@@ -179,7 +181,6 @@ def read_columns(
         find_fault(path, config, dialect)
         raise _unreadable(path, error) from None
     finally:
-        separated.close()
         stream.close()
     # pyarrow reads an unclosed quote as a field that spans the following lines. Line counts reveal swallowed lines;
     # then the file is read again, strictly.
@@ -188,24 +189,20 @@ def read_columns(
     return {role: table.column(names[at]) for role, at in chosen.items()}
 
 
-def _separated(stream: io.BufferedReader, delimiter: str, path: Path) -> io.BufferedReader:
-    """Return the same lines with one character between fields."""
-
-    def blocks() -> Iterator[bytes]:
-        for block in line_blocks(stream, str(path)):
-            if delimiter == WHITESPACE:
-                yield one_blank(block)
-                continue
-            if _UNIT_SEPARATOR.encode() in block:
-                raise InputError.at(
-                    path,
-                    found=f"the control character {_UNIT_SEPARATOR!r}",
-                    expected=f"text between {delimiter!r}",
-                    remedy="remove it from the file",
-                )
-            yield block.replace(delimiter.encode(), _UNIT_SEPARATOR.encode())
-
-    return io.BufferedReader(IteratorStream(blocks()), _BLOCK_BYTES)
+def _separated(stream: io.BufferedReader, delimiter: str, path: Path) -> Iterator[bytes]:
+    """Yield the same lines with one character between fields."""
+    for block in line_blocks(stream, str(path)):
+        if delimiter == WHITESPACE:
+            yield one_blank(block)
+            continue
+        if _UNIT_SEPARATOR.encode() in block:
+            raise InputError.at(
+                path,
+                found=f"the control character {_UNIT_SEPARATOR!r}",
+                expected=f"text between {delimiter!r}",
+                remedy="remove it from the file",
+            )
+        yield block.replace(delimiter.encode(), _UNIT_SEPARATOR.encode())
 
 
 def _unreadable(path: Path, error: pa.ArrowException) -> InputError:

@@ -17,12 +17,7 @@ from mbe_stage.pipeline.io.text.layout import refuse_count_line
 _NAMES = ("left", "right", "weight", "timestamp")
 
 
-def read(path: Path, config: InputConfig) -> RawEdges:
-    """Read a SNAP edge list."""
-    return read_lines(path, config, "snap", "#")
-
-
-def read_lines(path: Path, config: InputConfig, format_name: str, comment: str) -> RawEdges:
+def read(path: Path, config: InputConfig, format_name: str = "snap", comment: str = "#") -> RawEdges:
     """Read `left right [weight [timestamp]]` lines; lines that begin with `comment` and blank lines are skipped."""
     if config.comment is None:
         config = config.model_copy(update={"comment": comment})
