@@ -196,14 +196,11 @@ def facts_of_rows(
     `sizes` has the numbers of left vertices, right vertices and edges. `others` replace the values that follow from
     these.
     """
-    usual: dict[str, Any] = {"rows_read": rows.n_rows}
-    usual["duplicate_edges"] = rows.n_rows - sum(dropped.values()) - sizes[2]
+    usual = {f"rows_dropped_{rule}": n for rule, n in dropped.items()}
+    usual |= {"rows_read": rows.n_rows, "duplicate_edges": rows.n_rows - sum(dropped.values()) - sizes[2]}
     facts = InputFacts(
         source=rows.source,
         format=rows.format,
-        rows_dropped_null=dropped["null"],
-        rows_dropped_weight=dropped["weight"],
-        rows_dropped_time=dropped["time"],
         n_left=sizes[0],
         n_right=sizes[1],
         n_edges=sizes[2],

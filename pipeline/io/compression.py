@@ -8,6 +8,7 @@ import lzma
 import stat
 import tarfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -127,22 +128,15 @@ def _checked(inner: Any, *owned: Any, explain: Callable[[Exception], InputError]
 
 
 def _missing(path: Path) -> InputError:
-    folder = path.parent
-    if not folder.is_dir():
-        return InputError.at(
-            path,
-            found=f"no such file, and no directory {str(folder)!r}",
-            expected="a file or directory of edges",
-            remedy="download remote data first"
-            if "://" in str(path) or ":/" in str(path)
-            else f"correct {setting('input.path')}",
-        )
-    try:
-        near = difflib.get_close_matches(path.name, [entry.name for entry in folder.iterdir()], n=1)
-    except OSError:
-        near = []
-    remedy = f"did you mean {str(folder / near[0])!r}?" if near else f"correct {setting('input.path')}"
-    return InputError.at(path, found="no such file", expected="a file or directory of edges", remedy=remedy)
+    folder, found, remedy = path.parent, "no such file", f"correct {setting('input.path')}"
+    if folder.is_dir():
+        with suppress(OSError):
+            for near in difflib.get_close_matches(path.name, [entry.name for entry in folder.iterdir()], n=1):
+                remedy = f"did you mean {str(folder / near)!r}?"
+    else:
+        found += f", and no directory {str(folder)!r}"
+        remedy = "download remote data first" if ":/" in str(path) else remedy
+    return InputError.at(path, found=found, expected="a file or directory of edges", remedy=remedy)
 
 
 def unreadable(path: Path, error: Exception) -> InputError:

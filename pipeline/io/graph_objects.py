@@ -152,20 +152,16 @@ def _colouring(graph: _Graph) -> dict[Any, int]:
     ends = np.array([(ids[u], ids[v]) for u, v, _ in graph.edges]).T
     one, other = double_cover(len(ids), *ends)
     if not (np.isin(one, [one[0], other[0]])).all():
-        raise InputError.at(
-            graph.source,
-            found="a graph of several components, where each could have its sides swapped",
-            expected="the sides of the nodes",
-            remedy=graph.remedy,
+        found, expected = (
+            "a graph of several components, where each could have its sides swapped",
+            "the sides of the nodes",
         )
-    if one[0] == other[0]:
-        raise InputError.at(
-            graph.source,
-            found="a graph with an odd cycle",
-            expected="a bipartite graph",
-            remedy="remove edges within a side",
-        )
-    return dict(zip(ids, (one != one[0]).tolist(), strict=True))
+        remedy = graph.remedy
+    elif one[0] == other[0]:
+        found, expected, remedy = "a graph with an odd cycle", "a bipartite graph", "remove edges within a side"
+    else:
+        return dict(zip(ids, (one != one[0]).tolist(), strict=True))
+    raise InputError.at(graph.source, found=found, expected=expected, remedy=remedy)
 
 
 def _nodes(nodes: list[Any], column: str, source: str, of: str = "on a side") -> pa.Array:

@@ -157,8 +157,7 @@ def choose_columns(
     _refuse_one_twice(chosen, key_roles("right", len(config.right_columns)), available, config, str(source))
     if config.min_weight is None and not config.keeps_events:
         chosen.pop("weight", None)
-    is_needed = config.keeps_events or config.time_bucket is not None
-    if config.time_from is None and config.time_until is None and not is_needed:
+    if {config.time_from, config.time_until, config.time_bucket} == {None} and not config.keeps_events:
         chosen.pop("timestamp", None)
     if config.tries_keys and sample is not None:
         taken = [position for role, position in meant.items() if role != "weight"]
@@ -254,14 +253,9 @@ def refuse_two_sets(config: InputConfig, source: str, has: str) -> None:
 def _positions(available: Sequence[str], config: InputConfig, source: str) -> dict[str, int]:
     """Return the position of each configured column, by role."""
     right_roles = key_roles("right", len(config.right_columns))
-    wanted: dict[str, int | str] = {"left": config.left, **dict(zip(right_roles, config.right_columns, strict=True))}
-    if config.weight is not None:
-        wanted["weight"] = config.weight
-    if config.timestamp is not None:
-        wanted["timestamp"] = config.timestamp
-    if config.by is not None:
-        wanted["by"] = config.by
-    return {role: _position(available, key, role, source) for role, key in wanted.items()}
+    wanted: dict[str, int | str | None] = dict(zip(right_roles, config.right_columns, strict=True))
+    wanted = {"left": config.left, **wanted, "weight": config.weight, "timestamp": config.timestamp, "by": config.by}
+    return {role: _position(available, key, role, source) for role, key in wanted.items() if key is not None}
 
 
 def _refuse_one_twice(

@@ -110,10 +110,7 @@ def _numbers_columns(first: list[str]) -> bool:
     for start in (0, 1):
         found = [match for match in matches[start:] if match]
         if len(found) == len(matches) - start >= 2 and found[0][1]:
-            numbers = [int(match[2]) for match in found]
-            return len({match[1] for match in found}) == 1 and numbers == list(
-                range(numbers[0], numbers[0] + len(found))
-            )
+            return len({(match[1], int(match[2]) - at) for at, match in enumerate(found)}) == 1
     return False
 
 
