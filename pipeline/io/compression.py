@@ -141,16 +141,13 @@ def _missing(path: Path) -> InputError:
 
 def unreadable(path: Path, error: Exception) -> InputError:
     """Return the refusal of a path that the system cannot read."""
+    cause = getattr(error, "strerror", None) or str(error)
+    found, expected, remedy = f"cannot be read ({cause})", "a readable file", "check the path and the disk"
     if isinstance(error, PermissionError):
-        return InputError.at(
-            path, found="permission denied", expected="a readable file", remedy=f"allow it: chmod a+r {path.name}"
-        )
-    if isinstance(error, IsADirectoryError):
-        return InputError.at(path, found="a directory", expected="a file", remedy="give one of the files in it")
-    found = getattr(error, "strerror", None) or str(error)
-    return InputError.at(
-        path, found=f"cannot be read ({found})", expected="a readable file", remedy="check the path and the disk"
-    )
+        found, remedy = "permission denied", f"allow it: chmod a+r {path.name}"
+    elif isinstance(error, IsADirectoryError):
+        found, expected, remedy = "a directory", "a file", "give one of the files in it"
+    return InputError.at(path, found=found, expected=expected, remedy=remedy)
 
 
 def _damaged(path: Path, what: str, error: Exception) -> InputError:

@@ -119,8 +119,12 @@ def _refuse_header_again(raw: RawEdges) -> None:
     """Refuse a header among the rows, which appears when files are concatenated."""
     columns = {name: raw.table.column(role) for role, name in raw.names.items()}
     # Usually the name is not among the keys, which needs no look at the rows.
-    if any(_lacks(column, name) for name, column in columns.items()):
-        return
+    for name, column in columns.items():
+        keys = column.chunk(0).dictionary if pa.types.is_dictionary(column.type) and column.num_chunks == 1 else None
+        if keys is not None and (
+            pa.types.is_integer(keys.type) or pc.index(keys, pa.scalar(name, keys.type)).as_py() < 0
+        ):
+            return
     again = reduce(pc.and_, [pc.equal(column.cast(pa.string()), name) for name, column in columns.items()])
     row = pc.index(again, True).as_py()
     if row >= 0:
@@ -131,14 +135,6 @@ def _refuse_header_again(raw: RawEdges) -> None:
             expected="one header, on the first line",
             remedy="remove the line, or give the files one by one or as a pattern instead of concatenating them",
         )
-
-
-def _lacks(column: pa.ChunkedArray, name: str) -> bool:
-    """Return whether a name is none of the keys of an encoded column."""
-    keys = column.chunk(0).dictionary if pa.types.is_dictionary(column.type) and column.num_chunks == 1 else None
-    return keys is not None and (
-        pa.types.is_integer(keys.type) or pc.index(keys, pa.scalar(name, keys.type)).as_py() < 0
-    )
 
 
 def read_columns(

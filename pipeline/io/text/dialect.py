@@ -395,11 +395,7 @@ def _is_header(path: Path, config: InputConfig, data: list[list[str]], line: int
     verdict = _judged([(first[position], _column(below, position)) for position in positions])
     if verdict is not None:
         return verdict
-    others = [
-        position
-        for position, cell in enumerate(first)
-        if position not in positions and cell.strip().lower() not in _NOTHING
-    ]
+    others = {position for position, cell in enumerate(stripped) if cell.lower() not in _NOTHING} - {*positions}
     verdicts = {_judged([(first[position], _column(below, position))]) for position in others} - {None}
     if len(verdicts) == 1:
         return verdicts == {True}

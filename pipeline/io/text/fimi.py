@@ -128,12 +128,7 @@ def _ask_for_first_field(path: Path, rows: list[list[str]]) -> None:
     others = Counter(cell for row in cells for cell in row[1:] if cell)
     if counts_items(cells):
         what, left = "the number of items", "count"
-    elif (
-        len(first) > 1
-        and len(set(first)) == len(first)
-        and not others.keys() & set(first)
-        and max(others.values(), default=0) > 1
-    ):
+    elif 1 < len(first) == len({*first} - others.keys()) and max(others.values(), default=0) > 1:
         what, left = "the transaction's own name", "id"
     else:
         return

@@ -122,11 +122,9 @@ def counts_items(rows: list[list[str]]) -> bool:
 def _are_padded(rows: list[list[str]]) -> bool:
     """Return whether empty fields occur only at the ends of rows, after different numbers of items."""
     lengths = [max((i for i, cell in enumerate(row, start=1) if cell), default=0) for row in rows]
-    return (
-        len(rows[0]) > _WIDE
-        and len(set(lengths)) >= _WIDE
-        and all(all(row[:length]) for row, length in zip(rows, lengths, strict=True))
-    )
+    if len(rows[0]) <= _WIDE or len(set(lengths)) < _WIDE:
+        return False
+    return all(all(row[:length]) for row, length in zip(rows, lengths, strict=True))
 
 
 def rising(columns: Sequence[Sequence[float]]) -> bool:
