@@ -60,8 +60,9 @@ CEILINGS = {
     # Workers that take the graph from each other: 50 lines.
     # Devices that save their work: 100 lines. Graphs that workers hold: 65.
     "mbe_stage/runners": 2_765,
-    # Work that ends within a time: 10 lines. Functions that LLVM inlines: 10.
-    "mbe_stage/runtime": 820,
+    # Work that ends within a time: 10 lines. Functions that LLVM inlines: 10. Steps of whole modules, which their files
+    # listed: 5.
+    "mbe_stage/runtime": 825,
     # Cliques and counts on several devices: 500 lines. Blocks that mark saved work: 30. Open nodes saved: 60. What the
     # saved work of cliques and counts shares: 120, most of it from the folder of cliques.
     "mbe_stage/search": 2_510,

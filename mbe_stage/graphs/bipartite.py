@@ -75,14 +75,7 @@ class BipartiteCSR:
         left_offsets, right_offsets = row_offsets(left, n_left), row_offsets(right, n_right)
         # Compiled code expects contiguous, writable arrays.
         right = np.require(right, requirements=["C", "W"])
-        return cls(
-            n_left=n_left,
-            n_right=n_right,
-            left_offsets=left_offsets,
-            left_members=right,
-            right_offsets=right_offsets,
-            right_members=transposed(left_offsets, right, right_offsets),
-        )
+        return cls(n_left, n_right, left_offsets, right, right_offsets, transposed(left_offsets, right, right_offsets))
 
     @property
     def n_edges(self) -> int:
@@ -124,9 +117,8 @@ class BipartiteCSR:
     @property
     def nbytes(self) -> int:
         """Bytes of the four arrays."""
-        return (
-            self.left_offsets.nbytes + self.left_members.nbytes + self.right_offsets.nbytes + self.right_members.nbytes
-        )
+        arrays = self.left_offsets, self.left_members, self.right_offsets, self.right_members
+        return sum(array.nbytes for array in arrays)
 
     def neighbours_of_left(self, vertex: int) -> np.ndarray:
         """Return the right neighbours of a left vertex, ascending (a view)."""
@@ -138,14 +130,8 @@ class BipartiteCSR:
 
     def swapped(self) -> BipartiteCSR:
         """Return the graph with its sides exchanged; no array is copied."""
-        return BipartiteCSR(
-            n_left=self.n_right,
-            n_right=self.n_left,
-            left_offsets=self.right_offsets,
-            left_members=self.right_members,
-            right_offsets=self.left_offsets,
-            right_members=self.left_members,
-        )
+        left, right = (self.left_offsets, self.left_members), (self.right_offsets, self.right_members)
+        return BipartiteCSR(self.n_right, self.n_left, *right, *left)
 
     def edges(self) -> tuple[np.ndarray, np.ndarray]:
         """Return all edges as ``(left_ids, right_ids)``, int32, ordered by left id and then right id."""

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import int64
 
-from mbe_stage.runtime.compile_ahead import CompileStep
-from mbe_stage.runtime.jit import FLAGS, INTS, LONGS, compiled, steps_of
+from mbe_stage.runtime.jit import FLAGS, INTS, LONGS, compiled, steps_in
+
+compile_steps = steps_in(__name__)
 
 
-def filtered(
-    offsets: np.ndarray, members: np.ndarray, kept_rows: np.ndarray, kept_members: np.ndarray, new_ids: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+@compiled(LONGS, INTS, FLAGS, FLAGS, LONGS)
+def filtered(offsets, members, kept_rows, kept_members, new_ids):
     """Return the kept rows with their kept members, under new ids.
 
     Parameters
@@ -26,33 +25,9 @@ def filtered(
     -------
     offsets : (n_kept_rows + 1,) int64
     """
-    return _filtered(offsets, members, kept_rows, kept_members, new_ids, int(np.count_nonzero(kept_rows)))
-
-
-def reordered(offsets: np.ndarray, members: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Reorder the rows: row ``i`` is the former ``order[i]``; return new offsets and members."""
-    new_offsets = np.zeros(order.size + 1, np.int64)
-    np.cumsum(np.diff(offsets)[order], out=new_offsets[1:])
-    new_members = np.empty_like(members)
-    _copy_rows(offsets, members, order, new_offsets, new_members)
-    return new_offsets, new_members
-
-
-def transposed(offsets: np.ndarray, members: np.ndarray, column_offsets: np.ndarray) -> np.ndarray:
-    """Return the rows of each column, ascending, ``(n_entries,) int32``; `column_offsets` are the columns' offsets."""
-    rows = np.empty_like(members)
-    _transpose(offsets, members, column_offsets[:-1].copy(), rows)
-    return rows
-
-
-def compile_steps() -> tuple[CompileStep, ...]:
-    """Return the steps to compile the functions of this module."""
-    return steps_of(_filtered, _copy_rows, _transpose)
-
-
-@compiled(LONGS, INTS, FLAGS, FLAGS, LONGS, int64)
-def _filtered(offsets, members, kept_rows, kept_members, new_ids, n_kept_rows):
-    """The same as `filtered`, given the number of kept rows."""
+    n_kept_rows = 0
+    for i in range(kept_rows.size):
+        n_kept_rows += kept_rows[i]
     new_offsets = np.zeros(n_kept_rows + 1, np.int64)
     new_members = np.empty(members.size, np.int32)
     id_of = np.empty(new_ids.size, np.int32)
@@ -72,19 +47,25 @@ def _filtered(offsets, members, kept_rows, kept_members, new_ids, n_kept_rows):
     return new_offsets, new_members[:written].copy()
 
 
-@compiled(LONGS, INTS, LONGS, LONGS, INTS)
-def _copy_rows(offsets, members, order, new_offsets, new_members):
+@compiled(LONGS, INTS, LONGS)
+def reordered(offsets, members, order):
+    """Reorder the rows: row ``i`` is the former ``order[i]``; return new offsets and members."""
+    new_offsets, new_members = np.zeros(order.size + 1, np.int64), np.empty(members.size, np.int32)
     for i in range(order.size):
         start, new_start = np.uint64(offsets[order[i]]), np.uint64(new_offsets[i])
+        new_offsets[i + 1] = new_offsets[i] + offsets[order[i] + 1] - offsets[order[i]]
         for k in range(np.uint64(new_offsets[i + 1]) - new_start):
             new_members[new_start + k] = members[start + k]
+    return new_offsets, new_members
 
 
-@compiled(LONGS, INTS, LONGS, INTS)
-def _transpose(offsets, members, ends, rows):
-    """Transpose the rows; at first `ends` holds the offset of each column."""
+@compiled(LONGS, INTS, LONGS)
+def transposed(offsets, members, column_offsets):
+    """Return the rows of each column, ascending, ``(n_entries,) int32``; `column_offsets` are the columns' offsets."""
+    ends, rows = column_offsets[:-1].copy(), np.empty(members.size, np.int32)
     for row in range(offsets.size - 1):
         for k in range(np.uint64(offsets[row]), np.uint64(offsets[row + 1])):
             column = np.uint64(members[k])
             rows[np.uint64(ends[column])] = row
             ends[column] += 1
+    return rows

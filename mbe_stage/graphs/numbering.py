@@ -16,10 +16,10 @@ from numba import int64, njit, uint64
 from numba.types import Tuple
 
 from mbe_stage.bits import popcount
-from mbe_stage.runtime.compile_ahead import CompileStep
-from mbe_stage.runtime.jit import BYTES, INTS, LONGS, WORDS, compiled, readonly, readonly_view, steps_of
+from mbe_stage.runtime.jit import BYTES, INTS, LONGS, WORDS, compiled, readonly, readonly_view, steps_in
 from mbe_stage.splitmix import finalised
 
+compile_steps = steps_in(__name__)
 # A range of at most this size always gets a bitmap.
 _FEW_NUMBERS = 1 << 20
 _FEWEST_SLOTS = 1 << 12
@@ -227,26 +227,10 @@ def inverse(order: np.ndarray) -> np.ndarray:
     return places
 
 
-def renumber(codes: np.ndarray, new: np.ndarray) -> None:
-    """Replace each code by its entry of `new`, in place; both are int32."""
-    _renumber(codes, readonly_view(new))
-
-
 def renumber_all(codes: Codes, new: np.ndarray) -> None:
     """Replace each code by its entry of `new`, as `renumber` does."""
     for part in codes.parts():
         renumber(part, new)
-
-
-def in_use(codes: np.ndarray, n: int) -> np.ndarray:
-    """Mark the numbers below `n` that occur among codes, ``(n,) bool``."""
-    return _in_use(readonly_view(codes), n)
-
-
-def compile_steps() -> tuple[CompileStep, ...]:
-    """Return the steps to compile the functions of this module."""
-    tables = steps_of(_number_integers, _number_texts, _rehash, _keys)
-    return (*tables, *steps_of(_mark, _count_before, _list_bits, _rank, _renumber, _in_use))
 
 
 def table_bytes(n: int, text_bytes: int | None = None) -> int:
@@ -289,10 +273,11 @@ def _ranked_in_range(codes: Codes, lowest: int, span: int, growing: Growing) -> 
     words = np.zeros(n_words, np.uint64)
     for part in codes.parts():
         _mark(words, part, lowest)
-    before = np.empty(n_words, np.int32)
-    n = _count_before(words, before)
-    growing(12 * n_words + 8 * n)
-    distinct = np.empty(n, np.int64)
+    counts = np.bitwise_count(words)
+    before = np.cumsum(counts, dtype=np.int32)
+    growing(12 * n_words + 8 * int(before[-1]))
+    distinct = np.empty(before[-1], np.int64)
+    before -= counts
     _list_bits(words, distinct)
     for part in codes.parts():
         _rank(part, lowest, words, before)
@@ -304,16 +289,6 @@ def _mark(words, codes, lowest):
     for i in range(codes.size):
         number = codes[i] - lowest
         words[number >> 6] |= uint64(1) << uint64(number & 63)
-
-
-@compiled(WORDS, INTS)
-def _count_before(words, before):
-    """Write the number of set bits before each word; return the total."""
-    n = 0
-    for k in range(words.size):
-        before[k] = n
-        n += popcount(words[k])
-    return n
 
 
 @compiled(WORDS, LONGS)
@@ -500,14 +475,16 @@ def _text_slot(data, place, hash_, table):
     return slot
 
 
-@compiled(INTS, readonly(INTS))
-def _renumber(codes, new):
+@compiled(INTS, INTS)
+def renumber(codes, new):
+    """Replace each code by its entry of `new`, in place; both are int32."""
     for i in range(codes.size):
         codes[i] = new[codes[i]]
 
 
-@compiled(readonly(INTS), int64)
-def _in_use(codes, n):
+@compiled(INTS, int64)
+def in_use(codes, n):
+    """Mark the numbers below `n` that occur among int32 codes, ``(n,) bool``."""
     used = np.zeros(n, np.bool_)
     for i in range(codes.size):
         used[codes[i]] = True

@@ -6,9 +6,9 @@ import numpy as np
 from numba import int64
 from numba.types import UniTuple
 
-from mbe_stage.runtime.compile_ahead import CompileStep
-from mbe_stage.runtime.jit import INTS, LONGS, compiled, readonly, readonly_view, steps_of
+from mbe_stage.runtime.jit import INTS, LONGS, compiled, readonly, readonly_view, steps_in
 
+compile_steps = steps_in(__name__)
 _Pairs = tuple[np.ndarray, np.ndarray]
 
 
@@ -44,11 +44,6 @@ def row_offsets(ids: np.ndarray, n: int) -> np.ndarray:
     return _row_offsets(readonly_view(np.ascontiguousarray(ids)), n)
 
 
-def count_ids(ids: np.ndarray, counts: np.ndarray) -> None:
-    """Add the number of occurrences of each id to the int64 counts."""
-    _count_ids(readonly_view(ids), counts)
-
-
 def select_pairs(pairs: _Pairs, first_ids: range, into: _Pairs, n_before: int) -> int:
     """Append pairs to the `n_before` pairs of `into` if their first id is in a range of step 1; return the new number.
 
@@ -56,25 +51,6 @@ def select_pairs(pairs: _Pairs, first_ids: range, into: _Pairs, n_before: int) -
     """
     views = readonly_view(pairs[0]), readonly_view(pairs[1])
     return int(_select_pairs(views, (first_ids.start, first_ids.stop), into, n_before))
-
-
-def leave_out_pairs(pairs: _Pairs, degrees: _Pairs, least: tuple[int, int]) -> int:
-    """Remove the pairs of ids with too few pairs, in place; return the number of pairs that remain, at the front.
-
-    Parameters
-    ----------
-    pairs : pair of (n,) int32
-    degrees : pair of int32 arrays
-        Number of remaining pairs of each first and second id, including pairs elsewhere; changed in place.
-    least : (int, int)
-        Fewest pairs for a first id and for a second id.
-    """
-    return int(_leave_out_pairs(pairs, degrees, least))
-
-
-def compile_steps() -> tuple[CompileStep, ...]:
-    """Return the steps to compile the functions of this module."""
-    return steps_of(_are_in_order, _count_ids, _distinct_pairs, _leave_out_pairs, _row_offsets, _select_pairs)
 
 
 @compiled(readonly(INTS), readonly(INTS))
@@ -85,8 +61,9 @@ def _are_in_order(first, second):
     return True
 
 
-@compiled(readonly(INTS), LONGS)
-def _count_ids(ids, counts):
+@compiled(INTS, LONGS)
+def count_ids(ids, counts):
+    """Add the number of occurrences of each int32 id to the int64 counts."""
     for i in range(ids.size):
         counts[ids[i]] += 1
 
@@ -102,7 +79,17 @@ def _select_pairs(pairs, bounds, into, n):
 
 
 @compiled(UniTuple(INTS, 2), UniTuple(INTS, 2), UniTuple(int64, 2))
-def _leave_out_pairs(pairs, degrees, least):
+def leave_out_pairs(pairs, degrees, least):
+    """Remove the pairs of ids with too few pairs, in place; return the number of pairs that remain, at the front.
+
+    Parameters
+    ----------
+    pairs : pair of (n,) int32
+    degrees : pair of int32 arrays
+        Number of remaining pairs of each first and second id, including pairs elsewhere; changed in place.
+    least : (int, int)
+        Fewest pairs for a first id and for a second id.
+    """
     (first, second), (first_degrees, second_degrees), n = pairs, degrees, 0
     for i in range(first.size):
         one, other = first[i], second[i]

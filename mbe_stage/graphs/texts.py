@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numba import int64, uint64
 
-from mbe_stage.runtime.compile_ahead import CompileStep
-from mbe_stage.runtime.jit import BYTES, LONGS, WORDS, compiled, readonly, readonly_view, steps_of
+from mbe_stage.runtime.jit import BYTES, LONGS, WORDS, compiled, readonly, readonly_view, steps_in
 
+compile_steps = steps_in(__name__)
 _MOST_DIGITS = 18  # more may exceed int64
 
 
@@ -34,11 +34,6 @@ def leading_words(ends: np.ndarray, data: np.ndarray) -> np.ndarray:
     words = np.empty(ends.size - 1, np.uint64)
     _leading_words(readonly_view(ends), readonly_view(data), words)
     return words
-
-
-def compile_steps() -> tuple[CompileStep, ...]:
-    """Return the steps to compile the functions of this module."""
-    return steps_of(_leading_words, _parse_integers)
 
 
 @compiled(readonly(LONGS), readonly(BYTES), WORDS)

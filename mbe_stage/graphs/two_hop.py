@@ -15,17 +15,19 @@ cost depends on the graph alone.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
+from typing import cast
 
 import numpy as np
 from numba.types import Tuple
 
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
-from mbe_stage.runtime.compile_ahead import CompileStep
-from mbe_stage.runtime.jit import FLAGS, INTS, LONGS, compiled, steps_of
+from mbe_stage.runtime.jit import FLAGS, INTS, LONGS, compiled, steps_in
 
+compile_steps = steps_in(__name__)
 # Parts per thread: enough for threads to end together, few enough for their marks to be cheap.
 _PARTS_PER_THREAD = 16
 # Most steps of one part: a fraction of a second.
@@ -33,13 +35,11 @@ _MOST_STEPS = 100_000_000
 
 # Neighbours of the counted side, and of the other side: offsets and members of each.
 _LISTS = Tuple((LONGS, INTS, LONGS, INTS))
-# Return type of `_plan`.
-_Plan = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, int]
 
 
 def two_hop_steps(graph: BipartiteCSR) -> tuple[int, int]:
     """Return the most steps of `two_hop_degrees` for the left and the right side; takes time linear in the edges."""
-    return _plan_of(graph)[-1], _plan_of(graph.swapped())[-1]
+    return _plan(_lists(graph))[-1], _plan(_lists(graph.swapped()))[-1]
 
 
 def two_hop_degrees(graph: BipartiteCSR, threads: int = 0) -> np.ndarray:
@@ -63,7 +63,7 @@ def two_hop_degrees(graph: BipartiteCSR, threads: int = 0) -> np.ndarray:
     """
     n_threads = Execution(threads=threads).worker_count
     with ThreadPoolExecutor(n_threads) as pool:
-        return _begin(_plan_of(graph), graph, pool, n_threads)()
+        return cast(np.ndarray, begin_two_hop_degrees(graph, pool, n_threads, sys.maxsize)())
 
 
 def begin_two_hop_degrees(
@@ -78,24 +78,11 @@ def begin_two_hop_degrees(
     most_steps : int
         If more steps are needed (`two_hop_steps`), nothing is counted, and the result is None.
     """
-    plan = _plan_of(graph)
-    return _begin(plan, graph, pool, n_threads) if plan[-1] <= most_steps else lambda: None
-
-
-def sampled_two_hop_degrees(graph: BipartiteCSR, n: int, seed: int = 0) -> np.ndarray:
-    """Count the two-hop degrees of `n` random left vertices, ``(n,) int64``, by walking all their two-step paths."""
-    vertices = np.random.default_rng(seed).choice(graph.n_left, n, replace=False)
-    return _count_few(vertices.astype(np.int32), _lists(graph))
-
-
-def compile_steps() -> tuple[CompileStep, ...]:
-    """Return the steps to compile the functions of this module."""
-    return steps_of(_plan, _count, _count_few)
-
-
-def _begin(plan: _Plan, graph: BipartiteCSR, pool: Executor, n_threads: int) -> Callable[[], np.ndarray]:
-    order, order_hubs, asks, work, _ = plan
-    lists, result = _lists(graph), np.zeros(graph.n_left, np.int64)
+    lists = _lists(graph)
+    order, order_hubs, asks, work, n_steps = _plan(lists)
+    if n_steps > most_steps:
+        return lambda: None
+    result = np.zeros(graph.n_left, np.int64)
     # Parts with equal shares of the work.
     n_parts = max(n_threads * _PARTS_PER_THREAD, int(work[-1]) // _MOST_STEPS + 1)
     shares = np.linspace(0, work[-1], n_parts + 1)
@@ -114,9 +101,10 @@ def _begin(plan: _Plan, graph: BipartiteCSR, pool: Executor, n_threads: int) -> 
     return finished
 
 
-def _plan_of(graph: BipartiteCSR) -> _Plan:
-    order, order_hubs, asks, work, n_steps = _plan(_lists(graph))
-    return order, order_hubs, asks, work, int(n_steps)
+def sampled_two_hop_degrees(graph: BipartiteCSR, n: int, seed: int = 0) -> np.ndarray:
+    """Count the two-hop degrees of `n` random left vertices, ``(n,) int64``, by walking all their two-step paths."""
+    vertices = np.random.default_rng(seed).choice(graph.n_left, n, replace=False)
+    return _count_few(vertices.astype(np.int32), _lists(graph))
 
 
 def _lists(graph: BipartiteCSR) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

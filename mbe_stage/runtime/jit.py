@@ -111,6 +111,11 @@ def steps_of(*functions: Any, variant: str | None = None) -> tuple[CompileStep, 
     )
 
 
+def steps_in(module: str) -> Callable[[], tuple[CompileStep, ...]]:
+    """Return a function that returns the steps of all functions of a module with known signatures."""
+    return lambda: steps_of(*(function for function in list(_known) if function.py_func.__module__ == module))
+
+
 @functools.cache
 def _step(function: Any, name: str) -> CompileStep:
     signatures, seconds = _known[function]

@@ -25,7 +25,7 @@ def moments_of(columns: Iterable[tuple[str, pa.Array]]) -> np.ndarray | None:
     if values is None:
         return None
     try:
-        times = as_times(pa.chunked_array([values]), _refuse)
+        times = as_times(pa.chunked_array([values]), lambda _, **texts: InputError.at(TIME, **texts))
     except (InputError, pa.ArrowException):
         return None
     if times.null_count:
@@ -57,7 +57,3 @@ def attributes_of(columns: Iterable[tuple[str, pa.Array]]) -> Iterator[Attribute
         ranks = np.empty(n_values, np.uint8)
         ranks[order] = np.arange(n_values)
         yield Attribute(name, ranks[coded.indices.to_numpy()], tuple(texts[code] for code in order))
-
-
-def _refuse(row: int | None, *, found: str, expected: str, remedy: str) -> InputError:
-    return InputError.at("", found=f"{found} ({row})", expected=expected, remedy=remedy)

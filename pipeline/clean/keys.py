@@ -12,10 +12,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from mbe_stage.pipeline.backends.backend import Backend, Column, HostNeeded, KeyOrigin, KeyType, Refusal, Rows
+from mbe_stage.pipeline.backends.backend import Backend, Column, KeyOrigin, KeyType, Refusal, Rows
 from mbe_stage.pipeline.clean.facts import InputFacts
 from mbe_stage.pipeline.config.model import InputConfig
-from mbe_stage.pipeline.errors import InputError
 
 log = logging.getLogger(__name__)
 
@@ -48,10 +47,7 @@ def number_keys(
     codes, distinct = backend.factorised(values)
     _refuse_too_many(len(distinct), refuse)
 
-    def refuse_key(code: int | None, *, found: str, expected: str, remedy: str) -> InputError | HostNeeded:
-        row = int(backend.xp.flatnonzero(codes == code)[0])
-        return refuse(row, found=found, expected=expected, remedy=remedy)
-
+    refuse_key = elsewhere(refuse, lambda code: int(backend.xp.flatnonzero(codes == code)[0]))
     if not backend.is_text(distinct):
         return backend.ranked(codes, distinct)
     backend.as_utf8(distinct, refuse_key)
@@ -127,6 +123,11 @@ def _refuse_too_many(n_keys: int, refuse: Refusal) -> None:
         )
 
 
+def elsewhere(refuse: Refusal, row_of: Callable[[int], int]) -> Refusal:
+    """Return a function that makes errors about rows which have other numbers for `refuse`."""
+    return lambda row, **texts: refuse(None if row is None else row_of(row), **texts)
+
+
 def with_lone(passing: Any, n_lone: int, xp: Any) -> Any:
     """Extend a mask over rows by the last `n_lone` of them: ``(n,) bool``."""
     return passing | (xp.arange(len(passing)) >= len(passing) - n_lone) if n_lone else passing
@@ -183,13 +184,8 @@ class KeptRows:
 
     def refusal(self, role: str) -> Refusal:
         """Return a function that makes errors about a column, with the row's place in the input."""
-
-        def refuse(row: int | None, *, found: str, expected: str, remedy: str) -> InputError | HostNeeded:
-            if row is not None and self._positions is not None:
-                row = int(self._positions[row])
-            return self.rows.refusal(row, role, found=found, expected=expected, remedy=remedy)
-
-        return refuse
+        refuse = partial(self.rows.refusal, role=role)
+        return elsewhere(refuse, lambda row: row if self._positions is None else int(self._positions[row]))
 
 
 def facts_of_rows(
@@ -200,14 +196,11 @@ def facts_of_rows(
     `sizes` has the numbers of left vertices, right vertices and edges. `others` replace the values that follow from
     these.
     """
-    usual: dict[str, Any] = {"rows_read": rows.n_rows}
-    usual["duplicate_edges"] = rows.n_rows - sum(dropped.values()) - sizes[2]
+    usual: dict[str, Any] = {f"rows_dropped_{rule}": n for rule, n in dropped.items()}
+    usual |= {"rows_read": rows.n_rows, "duplicate_edges": rows.n_rows - sum(dropped.values()) - sizes[2]}
     return InputFacts(
         source=rows.source,
         format=rows.format,
-        rows_dropped_null=dropped["null"],
-        rows_dropped_weight=dropped["weight"],
-        rows_dropped_time=dropped["time"],
         n_left=sizes[0],
         n_right=sizes[1],
         n_edges=sizes[2],

@@ -15,7 +15,7 @@ import numpy as np
 
 from mbe_stage.pipeline.backends.backend import Backend, Refusal
 from mbe_stage.pipeline.config.setting_names import setting
-from mbe_stage.pipeline.errors import InputError
+from mbe_stage.pipeline.errors import with_settings
 
 Parts = Callable[[], Iterable[Any]]
 """Returns all values of a column, in parts."""
@@ -99,9 +99,8 @@ def _refuse_other_units(parts: Parts, refuse: Refusal, backend: Backend) -> None
             if by_digits
             else "convert the column, for example to timestamps",
         )
-        if isinstance(error, InputError) and by_digits:
-            error.settings = ({"input.date_format": unit},)
-        raise error
+        settings: list[dict[str, object]] = [{"input.date_format": unit}] if by_digits else []
+        raise with_settings(error, *settings)
 
 
 def from_seconds(times: Any, xp: Any) -> Any:
@@ -135,8 +134,6 @@ def unit_of(parts: Iterable[Any], largest: float) -> str | None:
 
 def unit_of_one(number: int | float) -> str | None:
     """Return the unit of one number, such as a bound."""
-    if not math.isfinite(number):
-        return None
     unit = unit_of([np.array([number])], abs(number)) if abs(number) < 2**63 else None
     if unit in AS_DATES.values():
         try:

@@ -58,10 +58,9 @@ def _numbered(kept: KeptRows) -> tuple[Any, Any, Any]:
     both = kept.backend.joined(*map(kept.values, ("left", "right")))
     of_sides = kept.refusal("left"), kept.refusal("right")
 
-    def refuse(row: int | None, *, found: str, expected: str, remedy: str) -> InputError | HostNeeded:
-        is_right = row is not None and row >= kept.n
-        place = row - kept.n if row is not None and is_right else row
-        return of_sides[is_right](place, found=found, expected=expected, remedy=remedy)
+    def refuse(row: int | None, **texts: str) -> InputError | HostNeeded:
+        side = 0 if row is None else row // kept.n
+        return of_sides[side](None if row is None else row % kept.n, **texts)
 
     ids, keys = number_keys(both, kept.config.key_type, kept.rows.keys, refuse, kept.backend)
     return ids[: kept.n], ids[kept.n :], keys

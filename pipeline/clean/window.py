@@ -25,7 +25,7 @@ from mbe_stage.pipeline.clean.time_buckets import (
 )
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.config.setting_names import setting
-from mbe_stage.pipeline.errors import InputError
+from mbe_stage.pipeline.errors import InputError, with_settings
 
 _MOMENTS = "moments"
 _Bound = int | float | datetime
@@ -104,9 +104,7 @@ def _refused(
     instead = ", ".join(f"{setting(key)} as {value}" for key, value in settings.items())
     remedy = f"write {instead or setting(f'input.{name}') + ' in the unit of the column'}"
     error = refuse(None, found=found, expected=expected, remedy=remedy)
-    if isinstance(error, InputError) and len(settings) == len(bounds):
-        error.settings = (settings,)
-    return error
+    return with_settings(error, *([settings] if len(settings) == len(bounds) else []))
 
 
 def _looks_like(unit: str | None) -> str:

@@ -26,7 +26,7 @@ from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.io.compression import check_path, unreadable
 from mbe_stage.pipeline.io.raw import Place, RawEdges, shortened
-from mbe_stage.pipeline.io.sources import files_of, is_object, joined_names, one_format, one_table
+from mbe_stage.pipeline.io.sources import files_of, is_object, joined_names, one_table
 
 __all__ = ["FORMATS", "READERS", "FoundInput", "Place", "RawEdges", "find_input", "is_object", "read_edges", "reading"]
 
@@ -123,9 +123,17 @@ def find_input(config: InputConfig, source: object | None = None) -> FoundInput:
         path = Path(os.path.expanduser(place))
         with reading(path):
             found += [(each, _format(each, config)) for each in files_of(path, config.format)]
-    files = tuple(path for path, _ in found)
-    several = len(found) > 1
-    chosen = FoundInput(files[0], one_format(found), files, joined_names(given)) if several else FoundInput(*found[0])
+    first, common = found[0]
+    for path, kind in found:
+        if kind != common:
+            raise InputError.at(
+                path,
+                found=f"the format {kind}, while {first} is {common}",
+                expected="one format in all files",
+                remedy=f"read them one at a time, or set {setting('input.format')}",
+            )
+    several = (tuple(path for path, _ in found), joined_names(given)) if len(found) > 1 else ()
+    chosen = FoundInput(first, common, *several)
     _refuse_what_does_not_apply(chosen, config)
     return chosen
 

@@ -7,7 +7,8 @@ import io
 import lzma
 import stat
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,13 @@ import pyarrow as pa
 
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import InputError
+from mbe_stage.pipeline.io.text.whitespace import IteratorStream
 
 _SUFFIXES = (".gz", ".bz2", ".xz", ".zst", ".zstd")
 
 _MAGIC = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
 _TAR_MAGIC = slice(257, 262)
+_PIECE_BYTES = 1 << 20
 
 
 def check_path(path: Path) -> None:
@@ -56,22 +59,19 @@ def plain_name(path: Path) -> str:
 def open_bytes(path: Path) -> io.BufferedReader:
     """Open the decompressed content of a file; consecutive members or frames count as one."""
     # The returned stream closes it.
-    plain = path.open("rb")
-    kind = _kind(plain.read(8))
-    plain.seek(0)
+    kind, plain = kind_of(path), path.open("rb")
     if kind is None:
         return plain
     # pyarrow reads all but xz, including several members or frames, and detects truncation.
     opened = lzma.LZMAFile if kind == "xz" else lambda file: pa.CompressedInputStream(pa.PythonFile(file, "r"), kind)
-    return io.BufferedReader(
-        _Checked(opened(plain), (plain,), lambda error: _damaged(path, f"{kind} data", error)), 1 << 20
-    )
+    return _checked(opened(plain), plain, explain=lambda error: _damaged(path, f"{kind} data", error))
 
 
 def kind_of(path: Path) -> str | None:
     """Return the compression of a file, from its bytes; None if it is not compressed."""
     with path.open("rb") as file:
-        return _kind(file.read(8))
+        head = file.read(8)
+    return next((name for magic, name in _MAGIC.items() if head.startswith(magic)), None)
 
 
 def open_konect(path: Path) -> io.BufferedReader:
@@ -90,7 +90,7 @@ def open_konect(path: Path) -> io.BufferedReader:
         for member in archive:
             if member.isfile() and Path(member.name).name.startswith("out."):
                 content = archive.extractfile(member)
-                return io.BufferedReader(_Checked(content, (archive, stream), explain), 1 << 20)
+                return _checked(content, archive, stream, explain=explain)
             seen.append(member.name)
     except (tarfile.TarError, EOFError, OSError, ValueError) as error:
         raise explain(error) from None
@@ -109,71 +109,45 @@ def is_tar(stream: io.BufferedReader) -> bool:
 
 def read_all(path: Path) -> pa.Buffer | None:
     """Return the decompressed content of a compressed file; None if the file is plain and can be read in place."""
+    if kind_of(path) is None:
+        return None
     with open_bytes(path) as stream:
-        if isinstance(stream.raw, _Checked):
-            return pa.py_buffer(stream.read())
-    return None
+        return pa.py_buffer(stream.read())
 
 
-def _kind(head: bytes) -> str | None:
-    return next((name for magic, name in _MAGIC.items() if head.startswith(magic)), None)
+def _checked(inner: Any, *owned: Any, explain: Callable[[Exception], InputError]) -> io.BufferedReader:
+    """Return a stream that reports every reading error as the same refusal, and closes the others."""
 
-
-class _Checked(io.RawIOBase):
-    """A stream that reports every reading error as the same refusal."""
-
-    def __init__(self, inner: Any, owned: tuple[Any, ...], explain: Callable[[Exception], InputError]) -> None:
-        self._inner, self._owned, self._explain = inner, owned, explain
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
+    def pieces() -> Iterator[bytes]:
         try:
-            data = self._inner.read(len(buffer))
+            yield from iter(lambda: inner.read(_PIECE_BYTES), b"")
         except (OSError, EOFError, lzma.LZMAError, tarfile.TarError) as error:
-            raise self._explain(error) from None
-        buffer[: len(data)] = data
-        return len(data)
+            raise explain(error) from None
 
-    def close(self) -> None:
-        if not self.closed:
-            for stream in (self._inner, *self._owned):
-                stream.close()
-        super().close()
+    return io.BufferedReader(IteratorStream(pieces(), inner, *owned), _PIECE_BYTES)
 
 
 def _missing(path: Path) -> InputError:
-    folder = path.parent
-    if not folder.is_dir():
-        return InputError.at(
-            path,
-            found=f"no such file, and no directory {str(folder)!r}",
-            expected="a file or directory of edges",
-            remedy="download remote data first"
-            if "://" in str(path) or ":/" in str(path)
-            else f"correct {setting('input.path')}",
-        )
-    try:
-        near = difflib.get_close_matches(path.name, [entry.name for entry in folder.iterdir()], n=1)
-    except OSError:
-        near = []
-    remedy = f"did you mean {str(folder / near[0])!r}?" if near else f"correct {setting('input.path')}"
-    return InputError.at(path, found="no such file", expected="a file or directory of edges", remedy=remedy)
+    folder, found, remedy = path.parent, "no such file", f"correct {setting('input.path')}"
+    if folder.is_dir():
+        with suppress(OSError):
+            for near in difflib.get_close_matches(path.name, [entry.name for entry in folder.iterdir()], n=1):
+                remedy = f"did you mean {str(folder / near)!r}?"
+    else:
+        found += f", and no directory {str(folder)!r}"
+        remedy = "download remote data first" if ":/" in str(path) else remedy
+    return InputError.at(path, found=found, expected="a file or directory of edges", remedy=remedy)
 
 
 def unreadable(path: Path, error: Exception) -> InputError:
     """Return the refusal of a path that the system cannot read."""
+    cause = getattr(error, "strerror", None) or str(error)
+    found, expected, remedy = f"cannot be read ({cause})", "a readable file", "check the path and the disk"
     if isinstance(error, PermissionError):
-        return InputError.at(
-            path, found="permission denied", expected="a readable file", remedy=f"allow it: chmod a+r {path.name}"
-        )
-    if isinstance(error, IsADirectoryError):
-        return InputError.at(path, found="a directory", expected="a file", remedy="give one of the files in it")
-    found = getattr(error, "strerror", None) or str(error)
-    return InputError.at(
-        path, found=f"cannot be read ({found})", expected="a readable file", remedy="check the path and the disk"
-    )
+        found, remedy = "permission denied", f"allow it: chmod a+r {path.name}"
+    elif isinstance(error, IsADirectoryError):
+        found, expected, remedy = "a directory", "a file", "give one of the files in it"
+    return InputError.at(path, found=found, expected=expected, remedy=remedy)
 
 
 def _damaged(path: Path, what: str, error: Exception) -> InputError:

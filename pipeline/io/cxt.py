@@ -12,8 +12,8 @@ from mbe_stage.errors import InvalidArgument
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.io import reading
-from mbe_stage.pipeline.io.raw import Place, RawEdges, choose_columns, columns_meant, refuse_repeated, refuse_two_sets
-from mbe_stage.pipeline.io.text.decoding import not_in_encoding, open_text
+from mbe_stage.pipeline.io.raw import Place, RawEdges, choose_columns, refuse_repeated, refuse_two_sets
+from mbe_stage.pipeline.io.text.decoding import read_text
 from mbe_stage.pipeline.safe_paths import replaced_file
 
 _NAMES = ["object", "attribute"]
@@ -37,26 +37,19 @@ class Context:
 
 def read(path: Path, config: InputConfig) -> RawEdges:
     """Read the edges of a context: the attributes of each object, by their names."""
-    content, source = _content(path, config), str(path)
-    try:
-        context = _context(path, content.decode())
-    except UnicodeDecodeError as error:
-        raise not_in_encoding(path, content[: error.start].count(b"\n") + 1, "") from None
+    context, source = _context(path, read_text(path, config)), str(path)
     for kind, names in zip(_NAMES, (context.objects, context.attributes), strict=True):
         refuse_repeated(names, f"{kind}s", source, "rename one")
     refuse_two_sets(config, source, "a context, whose objects and attributes are not the same vertices")
-    chosen = choose_columns(_NAMES, config, source)
+    chosen = choose_columns(_NAMES, config, source, are_named=False)
     rows, columns = np.nonzero(context.incidence)
     ends = (context.objects, rows), (context.attributes, columns)
     values = [pa.array(names, pa.string()).take(places) for names, places in ends]
-    return RawEdges(
-        table=pa.table({role: values[position] for role, position in chosen.items()}),
-        source=source,
-        format="cxt",
-        names={role: _NAMES[position] for role, position in chosen.items()},
-        locate=lambda row: Place(f"{source}, row {rows[row] + 1}, column {columns[row] + 1}"),
-        input_columns=columns_meant(_NAMES, config, source, are_named=False),
-    )
+
+    def locate(row: int) -> Place:
+        return Place(f"{source}, row {rows[row] + 1}, column {columns[row] + 1}")
+
+    return chosen.edges("cxt", chosen.of(values), locate)
 
 
 def read_cxt(path: str | Path) -> Context:
@@ -68,12 +61,7 @@ def read_cxt(path: str | Path) -> Context:
         The file cannot be read, or is of another format.
     """
     with reading(Path(path)):
-        return _context(path, _content(Path(path), InputConfig()).decode("utf-8", "surrogateescape"))
-
-
-def _content(path: Path, config: InputConfig) -> bytes:
-    with open_text(path, config) as stream:
-        return stream.read()
+        return _context(path, read_text(Path(path), InputConfig(), "surrogateescape"))
 
 
 def _context(path: str | Path, text: str) -> Context:

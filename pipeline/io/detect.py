@@ -91,7 +91,7 @@ def _refuse_binary(path: Path, head: bytes, config: InputConfig) -> None:
     if "\0" not in text and text.count("\ufffd") <= len(text) // 10:
         return
     if not _CONTROLS.search(head):
-        raise not_in_encoding(path, text[: text.index("\ufffd")].count("\n") + 1, "")
+        raise not_in_encoding(path, text[: text.index("\ufffd")].count("\n") + 1)
     kind = "a zip archive" if head.startswith(b"PK") else "binary data"
     raise _unknown(path, kind, f"unpack it, or set {setting('input.format')}")
 

@@ -58,20 +58,18 @@ def read_graph(graph: Any, config: InputConfig) -> tuple[pa.Table, int]:
     if config.is_undirected:
         return _one_set(given, config)
     sides = _sides(given)
-    left, right, attributes = [], [], []
-    for u, v, data in given.edges:
-        if sides[u] == sides[v]:
-            raise InputError.at(
-                given.source,
-                found=f"edge {shortened((u, v))} joins two nodes of side {int(sides[u])}",
-                expected="edges between side 0 and side 1",
-                remedy=f"correct the attribute {given.side_name}, or remove the edge",
-            )
-        left.append(u if sides[u] == 0 else v)
-        right.append(v if sides[u] == 0 else u)
-        attributes.append(data)
-    columns = {"left": _nodes(left, "left", given.source), "right": _nodes(right, "right", given.source)}
-    return pa.table(columns | _attributes(attributes, config, given.source)), 0
+    within = next(((u, v) for u, v, _ in given.edges if sides[u] == sides[v]), None)
+    if within is not None:
+        raise InputError.at(
+            given.source,
+            found=f"edge {shortened(within)} joins two nodes of side {int(sides[within[0]])}",
+            expected="edges between side 0 and side 1",
+            remedy=f"correct the attribute {given.side_name}, or remove the edge",
+        )
+    left = _nodes([v if sides[u] else u for u, v, _ in given.edges], "left", given.source)
+    right = _nodes([u if sides[u] else v for u, v, _ in given.edges], "right", given.source)
+    attributes = _attributes([data for _, _, data in given.edges], config, given.source)
+    return pa.table({"left": left, "right": right} | attributes), 0
 
 
 def _of_networkx(graph: Any) -> _Graph:
@@ -154,20 +152,16 @@ def _colouring(graph: _Graph) -> dict[Any, int]:
     ends = np.array([(ids[u], ids[v]) for u, v, _ in graph.edges]).T
     one, other = double_cover(len(ids), *ends)
     if not (np.isin(one, [one[0], other[0]])).all():
-        raise InputError.at(
-            graph.source,
-            found="a graph of several components, where each could have its sides swapped",
-            expected="the sides of the nodes",
-            remedy=graph.remedy,
+        found, expected = (
+            "a graph of several components, where each could have its sides swapped",
+            "the sides of the nodes",
         )
-    if one[0] == other[0]:
-        raise InputError.at(
-            graph.source,
-            found="a graph with an odd cycle",
-            expected="a bipartite graph",
-            remedy="remove edges within a side",
-        )
-    return dict(zip(ids, (one != one[0]).tolist(), strict=True))
+        remedy = graph.remedy
+    elif one[0] == other[0]:
+        found, expected, remedy = "a graph with an odd cycle", "a bipartite graph", "remove edges within a side"
+    else:
+        return dict(zip(ids, (one != one[0]).tolist(), strict=True))
+    raise InputError.at(graph.source, found=found, expected=expected, remedy=remedy)
 
 
 def _nodes(nodes: list[Any], column: str, source: str, of: str = "on a side") -> pa.Array:

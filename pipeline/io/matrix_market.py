@@ -82,11 +82,8 @@ def _with_flags(text: bytes) -> bytes:
     entry = re.compile(rb"^[ \t]*" + place + value + rb"[ \t]*\r?$", re.MULTILINE)
     body = entry.sub(lambda found: found[1] + (b" 0" if _ZERO.fullmatch(found[2]) else b" 1"), text[start:])
     first, end, others = text[:start].partition(b"\n")
-    banner, words = (
-        first.split()[0],
-        first.lower().replace(field, b"integer").replace(b"hermitian", b"symmetric").split(),
-    )
-    return b" ".join([banner, *words[1:]]) + end + others + body
+    words = first.lower().replace(field, b"integer").replace(b"hermitian", b"symmetric").split()
+    return b" ".join([first.split()[0], *words[1:]]) + end + others + body
 
 
 def _header(text: bytes) -> tuple[bool, bytes, int]:

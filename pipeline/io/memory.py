@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from mbe_stage.graphs.given import are_edges
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.execution import lack_of_memory
-from mbe_stage.pipeline.io.raw import FIRST_ROWS, Place, RawEdges, as_array, choose_columns, columns_meant, values_of
+from mbe_stage.pipeline.io.raw import FIRST_ROWS, Place, RawEdges, as_array, choose_columns, values_of
 from mbe_stage.pipeline.io.sparse import matrix_edges
 from mbe_stage.pipeline.io.text.biadjacency import matrix_of_table
 from mbe_stage.pipeline.io.text.layout import MATRIX_SAMPLE, is_matrix, refuse_matrix, refuse_matrix_table
@@ -35,7 +34,7 @@ def polars_table(frame: Any, config: InputConfig) -> pa.Table:
         if config.format != "biadjacency":
             head = frame.lazy().head(FIRST_ROWS).collect() if config.tries_keys else None
             look = None if head is None else lambda at: values_of(_column(head[names[at]]))
-            positions = set(choose_columns(names, config, "memory:polars", look).values())
+            positions = set(choose_columns(names, config, "memory:polars", look).positions.values())
         chosen = [names[position] for position in positions]
         taken = frame.lazy().select(selectors.by_name(chosen)).collect()
         columns = {name: _column(taken[name]) for name in chosen}
@@ -136,9 +135,11 @@ def read_object(source: Any, config: InputConfig) -> RawEdges:
     if ("networkx" in modules and hasattr(source, "nodes")) or ("igraph" in modules and hasattr(source, "vs")):
         from mbe_stage.pipeline.io.graph_objects import read_graph
 
-        return _of_graph(read_graph(source, config), "igraph" if "igraph" in modules else "networkx", config)
+        table, n_lone = read_graph(source, config)
+        return _table(table, "igraph" if "igraph" in modules else "networkx", config, n_lone=n_lone)
     if "cugraph" in modules and hasattr(source, "view_edge_list"):
-        return _of_graph(read_cugraph(source, config), "cugraph", config)
+        table, n_lone = read_cugraph(source, config)
+        return _table(table, "cugraph", config, n_lone=n_lone)
     if "pandas" in modules and hasattr(source, "columns"):
         names = list(map(str, source.columns))
         columns = [_array(source.iloc[:, i], "pandas", name) for i, name in enumerate(names)]
@@ -166,7 +167,7 @@ def read_object(source: Any, config: InputConfig) -> RawEdges:
     )
 
 
-def _table(table: pa.Table, kind: str, config: InputConfig, rows: pa.Array | None = None) -> RawEdges:
+def _table(table: pa.Table, kind: str, config: InputConfig, rows: pa.Array | None = None, n_lone: int = 0) -> RawEdges:
     """Return edges or, with the format `biadjacency`, a matrix whose rows have these names."""
     source = f"memory:{kind}"
     is_frame = kind not in _OWN_ORDER
@@ -182,17 +183,11 @@ def _table(table: pa.Table, kind: str, config: InputConfig, rows: pa.Array | Non
         config,
         source,
         lambda at: values_of(table.column(at).slice(0, FIRST_ROWS)) if is_frame else (),
-    )
-    return RawEdges(
-        table=pa.table({role: table.column(position) for role, position in chosen.items()}),
-        source=source,
-        format="memory",
-        names={role: table.column_names[position] for role, position in chosen.items()},
-        locate=lambda row: Place(f"{source}, row {row + 1}"),
         # Arrays have no column names.
-        input_columns=columns_meant(table.column_names, config, source, are_named=kind != "numpy"),
-        n_columns=None if kind in _OWN_ORDER else table.num_columns,
+        are_named=kind != "numpy",
     )
+    sizes = {"n_columns": table.num_columns if is_frame else None, "n_lone": n_lone}
+    return chosen.edges("memory", chosen.of(table.columns), lambda row: Place(f"{source}, row {row + 1}"), **sizes)
 
 
 def _row_names(frame: Any) -> pa.Array | None:
@@ -200,11 +195,6 @@ def _row_names(frame: Any) -> pa.Array | None:
     index = frame.index
     counts = index.name is None and list(index[:1]) == [0] and type(index).__name__ == "RangeIndex"
     return None if counts or type(index).__name__ == "MultiIndex" else _array(index, "pandas", "index")
-
-
-def _of_graph(read: tuple[pa.Table, int], kind: str, config: InputConfig) -> RawEdges:
-    table, n_lone = read
-    return replace(_table(table, kind, config), n_lone=n_lone)
 
 
 def _from_arrays(source: Any) -> pa.Table:

@@ -9,7 +9,7 @@ from pathlib import Path
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.io import compression, reading
-from mbe_stage.pipeline.io.raw import RawEdges
+from mbe_stage.pipeline.io.raw import Chosen, RawEdges
 
 
 def read_named_columns(given: str, required: Sequence[str], optional: Sequence[str], setting_name: str) -> RawEdges:
@@ -18,7 +18,7 @@ def read_named_columns(given: str, required: Sequence[str], optional: Sequence[s
     Missing optional columns are left out. CSV columns are text. `setting_name` holds the path, for messages.
     """
 
-    def choose(available: Sequence[str], source: str) -> dict[str, int]:
+    def choose(available: Sequence[str], source: str) -> Chosen:
         for name in required:
             if name not in available:
                 shown = ", ".join(map(repr, available[:20])) or "none"
@@ -38,7 +38,7 @@ def read_named_columns(given: str, required: Sequence[str], optional: Sequence[s
                     expected="distinct names",
                     remedy="rename all but one of them",
                 )
-        return {name: list(available).index(name) for name in wanted}
+        return Chosen(source, available, {name: list(available).index(name) for name in wanted})
 
     path = Path(os.path.expanduser(given))
     with reading(path):

@@ -15,7 +15,6 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import scipy.sparse
 
 from mbe_stage.errors import StageError
@@ -23,7 +22,7 @@ from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.io.compression import read_all
-from mbe_stage.pipeline.io.raw import Place, RawEdges, as_array, choose_columns, columns_meant
+from mbe_stage.pipeline.io.raw import Place, RawEdges, as_array, choose_columns
 from mbe_stage.pipeline.io.sparse import matrix_edges
 
 
@@ -91,25 +90,19 @@ def _pair(
             remedy="store the columns as arrays of their own",
         )
     names = [name for name in pair if name in flat] + [name for name in flat if name not in pair]
-    chosen = choose_columns(names, config, str(path))
-    sizes = {role: arrays[names[position]][0] for role, position in chosen.items()}
-    for role, size in sizes.items():
-        if size != sizes["left"]:
+    chosen = choose_columns(names, config, path)
+    of_left = chosen.names["left"]
+    most = arrays[of_left][0]
+    for name in chosen.names.values():
+        if (size := arrays[name][0]) != most:
             raise InputError.at(
                 path,
-                column=names[chosen[role]],
+                column=name,
                 found=f"{size} entries",
-                expected=f"{sizes['left']}, as in {names[chosen['left']]!r}",
+                expected=f"{most}, as in {of_left!r}",
                 remedy="store one entry per edge",
             )
     how = {"found": "arrays whose type cannot be keys", "expected": "integers or text", "remedy": "convert the arrays"}
-    return RawEdges(
-        table=pa.table({role: as_array(archive[names[at]], str(path), **how) for role, at in chosen.items()}),
-        source=str(path),
-        format="npz",
-        names={role: names[position] for role, position in chosen.items()},
-        locate=lambda row: Place(f"{path}, row {row + 1}"),
-        input_columns=columns_meant(names, config, str(path)),
-        n_columns=len(names),
-        header=tuple(names),
-    )
+    columns = {role: as_array(archive[name], str(path), **how) for role, name in chosen.names.items()}
+    header = {"n_columns": len(names), "header": tuple(names)}
+    return chosen.edges("npz", columns, lambda row: Place(f"{path}, row {row + 1}"), **header)

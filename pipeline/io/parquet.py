@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -31,10 +30,10 @@ from mbe_stage.pipeline.io.compression import read_all
 from mbe_stage.pipeline.io.raw import (
     FIRST_ROWS,
     Choose,
+    Chosen,
     Place,
     RawEdges,
     choose_columns,
-    columns_meant,
     values_of,
     with_all_columns,
 )
@@ -59,8 +58,8 @@ class ParquetPlan:
         In the order of the rows.
     schema : pa.Schema
         Common to all files; columns from directory names come last.
-    chosen : dict of str to int
-        Position in `schema` of the column of each role.
+    chosen : Chosen
+        Columns of `schema`.
     in_paths : tuple of dict
         For each file, the values of the columns from directory names (``day=2024-01-01/``).
     """
@@ -70,18 +69,13 @@ class ParquetPlan:
     files: list[Path]
     schema: pa.Schema
     n_rows: int
-    chosen: dict[str, int]
-    in_paths: tuple[dict[str, str | int | None], ...] = ()
-
-    @property
-    def names(self) -> dict[str, str]:
-        """The name of the column of each role."""
-        return {role: self.schema.names[position] for role, position in self.chosen.items()}
+    chosen: Chosen
+    in_paths: tuple[dict[str, str | int | None], ...]
 
     @property
     def n_in_files(self) -> int:
         """Number of columns in the files; those of directory names come after them."""
-        return len(self.schema) - len(self.in_paths[0] if self.in_paths else ())
+        return len(self.schema) - len(self.in_paths[0])
 
     def footers(self) -> list[pq.FileMetaData]:
         """The footer of each file, read again."""
@@ -116,41 +110,44 @@ def read(
         lack_of_memory.pass_on(error)
         raise unreadable(path, error) from None
     # `locate` outlives this call and must not keep the decompressed file.
-    locate = replace(plan, content=None).place
-    return RawEdges(
-        table=pa.table(columns),
-        source=str(path),
-        format="parquet",
-        names=plan.names,
-        locate=locate,
-        input_columns=() if choose else columns_meant(plan.schema.names, config, str(path)),
-        n_columns=len(plan.schema.names),
-        header=tuple(plan.schema.names),
-    )
+    locate, header = replace(plan, content=None).place, tuple(plan.schema.names)
+    return plan.chosen.edges("parquet", columns, locate, n_columns=len(header), header=header)
 
 
 def plan_reading(path: Path, config: InputConfig, choose: Choose | None = None) -> ParquetPlan:
     """Read the footers and choose the columns, by default those of edges; no row is read."""
-    of_edges = choose is None
-    choose = choose or partial(_of_edges, path, config)
-    if path.is_dir():
-        plan = _plan_directory(path, choose)
-    else:
-        content = read_all(path)
-        schema, n_rows = _footer(path, content)
-        plan = ParquetPlan(path, content, [path], schema, n_rows, choose(schema.names, str(path)))
-    if of_edges and len(plan.schema) > 2 and not config.names_columns and plan.n_rows:
-        refuse_matrix_table(_first_rows(plan), path, config)
+    files, content = (data_files(path), None) if path.is_dir() else ([path], read_all(path))
+    if not files:
+        raise InputError.at(
+            path,
+            found="a directory without .parquet files",
+            expected="Parquet files in it or below it",
+            remedy="give the directory that holds them, or one file",
+        )
+
+    def of_edges(available: Sequence[str], source: str) -> Chosen:
+        looks = config.tries_keys and len(set(available)) == len(available)
+        first = _first_rows(path, files, content) if looks else pa.table({})
+
+        def look(position: int) -> list[Any]:
+            name = available[position]
+            return values_of(first.column(name)) if name in first.column_names else []
+
+        return with_all_columns(choose_columns(available, config, source, look), config)
+
+    plan = _plan(path, files, content, choose or of_edges)
+    if choose is None and len(plan.schema) > 2 and not config.names_columns and plan.n_rows:
+        refuse_matrix_table(_first_rows(path, files, content), path, config)
     return plan
 
 
-def _first_rows(plan: ParquetPlan) -> pa.Table:
+def _first_rows(path: Path, files: list[Path], content: pa.Buffer | None) -> pa.Table:
     try:
-        file = pq.ParquetFile(_opened(plan.files[0], plan.content))
+        file = pq.ParquetFile(_opened(files[0], content))
         batches = [next(file.iter_batches(batch_size=FIRST_ROWS))] if file.metadata.num_rows else []
         return pa.Table.from_batches(batches, file.schema_arrow)
     except (pa.ArrowException, OSError) as error:
-        raise unreadable(plan.path, error) from None
+        raise unreadable(path, error) from None
 
 
 def files_at(path: Path) -> list[Path]:
@@ -179,60 +176,32 @@ def unreadable(path: Path, error: Exception) -> InputError:
     )
 
 
-def _of_edges(path: Path, config: InputConfig, available: Sequence[str], source: str) -> dict[str, int]:
-    first = pa.table({})
-    if config.tries_keys and len(set(available)) == len(available):
-        files, content = (data_files(path), None) if path.is_dir() else ([path], read_all(path))
-        first = _first_rows(ParquetPlan(path, content, files, pa.schema([]), 0, {}))
-
-    def look(position: int) -> list[Any]:
-        name = available[position]
-        return values_of(first.column(name)) if name in first.column_names else []
-
-    return with_all_columns(choose_columns(available, config, source, look), available, config)
-
-
-def _plan_directory(directory: Path, choose: Choose) -> ParquetPlan:
-    files = data_files(directory)
-    if not files:
-        raise InputError.at(
-            directory,
-            found="a directory without .parquet files",
-            expected="Parquet files in it or below it",
-            remedy="give the directory that holds them, or one file",
-        )
-    footers = [_footer(path) for path in files]
+def _plan(path: Path, files: list[Path], content: pa.Buffer | None, choose: Choose) -> ParquetPlan:
+    footers = [_footer(each, content) for each in files]
     in_files: dict[tuple[str, int], list[pa.DataType]] = {}
     for schema, _ in footers:
         for position, field in enumerate(schema):
             in_files.setdefault((field.name, schema.names[:position].count(field.name)), []).append(field.type)
-    in_paths = _in_paths(directory, files)
+    in_paths = _in_paths(path, files)
     names = [*(name for name, _ in in_files), *in_paths[0]]
-    chosen = choose(names, str(directory))
+    chosen = choose(names, str(path))
     fields = [(name, kinds[0]) for (name, _), kinds in in_files.items()]
     integers = {name for name in in_paths[0] if any(isinstance(values[name], int) for values in in_paths)}
     fields += [(name, pa.int64() if name in integers else pa.large_string()) for name in in_paths[0]]
-    for position in set(chosen.values()):
+    for position in set(chosen.positions.values()):
         if position < len(in_files):
             name, nth = list(in_files)[position]
             _refuse_missing(files, [schema.names for schema, _ in footers], name)
             fields[position] = name, _common_type(files, name, in_files[name, nth])
-    return ParquetPlan(
-        path=directory,
-        content=None,
-        files=files,
-        schema=pa.schema(fields),
-        n_rows=sum(n_rows for _, n_rows in footers),
-        chosen=chosen,
-        in_paths=in_paths,
-    )
+    n_rows = sum(n for _, n in footers)
+    return ParquetPlan(path, content, files, pa.schema(fields), n_rows, chosen, in_paths)
 
 
 def _columns(
     plan: ParquetPlan, new_column: NewColumn, share: tuple[int, int], count: Callable[[int], None]
 ) -> dict[str, pa.Array | pa.ChunkedArray]:
     """Return the column of each role."""
-    columns = {role: new_column(role, plan.schema.field(at).type, False) for role, at in plan.chosen.items()}
+    columns = {role: new_column(role, kind, False) for role, kind in plan.chosen.of(plan.schema.types).items()}
     for at, row_groups in _row_groups(plan, *share):
         for batch in _batches(plan, at, row_groups):
             count(len(next(iter(batch.values()))))
@@ -256,12 +225,12 @@ def _row_groups(plan: ParquetPlan, k: int, n: int) -> Iterator[tuple[int, list[i
 def _batches(plan: ParquetPlan, at: int, row_groups: list[int] | None) -> Iterator[dict[str, pa.Array]]:
     """Yield the columns of each role in row groups of the file at this position, some rows at a time."""
     names, n_in_files = plan.schema.names, plan.n_in_files
-    wanted = [names[position] for position in plan.chosen.values() if position < n_in_files]
+    wanted = [names[position] for position in plan.chosen.positions.values() if position < n_in_files]
     # Buffered ahead, a file would be in memory as a whole.
     source = _opened(plan.files[at], plan.content)
     with pq.ParquetFile(source, page_checksum_verification=True, pre_buffer=False) as file:
         for batch in file.iter_batches(_BATCH_ROWS, row_groups, columns=wanted):
-            yield {role: _of_batch(plan, at, batch, position) for role, position in plan.chosen.items()}
+            yield {role: _of_batch(plan, at, batch, position) for role, position in plan.chosen.positions.items()}
 
 
 def _of_batch(plan: ParquetPlan, at: int, batch: pa.RecordBatch, position: int) -> pa.Array:

@@ -25,9 +25,6 @@ FIRST_ROWS = 1000
 
 _LONGEST_QUOTE = 80
 
-Choose = Callable[[Sequence[str], str], dict[str, int]]
-"""Takes the names of all columns, and the source for messages; returns the column position of each role."""
-
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -91,13 +88,57 @@ class RawEdges(Rows):
         return partial(self.refusal, role=role)
 
 
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The columns to read.
+
+    Attributes
+    ----------
+    source : str
+        The input, for messages.
+    available : sequence of str
+        The names of all its columns.
+    positions : mapping
+        The position of the column of each role.
+    meant : tuple of InputColumn
+        The configured columns, read or not, for `InputFacts.columns`.
+    """
+
+    source: str
+    available: Sequence[str]
+    positions: Mapping[str, int]
+    meant: tuple[InputColumn, ...] = ()
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The name of the column of each role."""
+        return self.of(self.available)
+
+    def of(self, columns: Sequence[Any]) -> dict[str, Any]:
+        """Return the entry of each role, given one for every column."""
+        return {role: columns[position] for role, position in self.positions.items()}
+
+    def edges(
+        self, format_name: str, columns: dict[str, Any], locate: Callable[[int], Place], **others: Any
+    ) -> RawEdges:
+        """Return the rows, given the column of each role."""
+        of_input: dict[str, Any] = {"source": self.source, "format": format_name, "input_columns": self.meant}
+        return RawEdges(table=pa.table(columns), names=self.names, locate=locate, **of_input, **others)
+
+
+Choose = Callable[[Sequence[str], str], Chosen]
+"""Chooses columns, given the names of all, and the source for messages."""
+
+
 def choose_columns(
     available: Sequence[str],
     config: InputConfig,
-    source: str,
+    source: object,
     sample: Callable[[int], Iterable[Any]] | None = None,
-) -> dict[str, int]:
-    """Choose the positions of the columns to read, by role.
+    *,
+    are_named: bool = True,
+) -> Chosen:
+    """Choose the columns to read.
 
     A column is chosen by its name or its position from 0. A number as text is a position unless it is a column's name.
     Configured weight and timestamp columns must exist. They are read only for a filter, for time buckets, or if an
@@ -108,40 +149,35 @@ def choose_columns(
     ----------
     sample : callable, optional
         Takes a position; returns some values of that column. Without it, no further columns are read.
+    are_named : bool
+        True if the names come from the input rather than from the reader.
     """
-    meant = _positions(available, config, source)
+    meant = _positions(available, config, str(source))
     chosen = dict(meant)
-    _refuse_one_twice(chosen, key_roles("right", len(config.right_columns)), available, config, source)
+    _refuse_one_twice(chosen, key_roles("right", len(config.right_columns)), available, config, str(source))
     if config.min_weight is None and not config.keeps_events:
         chosen.pop("weight", None)
-    is_needed = config.keeps_events or config.time_bucket is not None
-    if config.time_from is None and config.time_until is None and not is_needed:
+    if {config.time_from, config.time_until, config.time_bucket} == {None} and not config.keeps_events:
         chosen.pop("timestamp", None)
     if config.tries_keys and sample is not None:
         taken = [position for role, position in meant.items() if role != "weight"]
         chosen |= further_columns(available, sample, taken, has_time=config.timestamp is not None)
-    return chosen
-
-
-def with_all_columns(chosen: Mapping[str, int], available: Sequence[str], config: InputConfig) -> dict[str, int]:
-    """Return the chosen columns and, if all are wanted, also every column in a role of its own."""
-    return {**chosen, **({f"{KEPT} {at}": at for at in range(len(available))} if config.keeps_rows else {})}
-
-
-def columns_meant(
-    available: Sequence[str], config: InputConfig, source: str, *, are_named: bool = True
-) -> tuple[InputColumn, ...]:
-    """List the configured columns, read or not, for `InputFacts.columns`; `choose_columns` has checked them.
-
-    Parameters
-    ----------
-    are_named : bool
-        True if the names come from the input rather than from the reader.
-    """
-    return tuple(
+    columns = (
         InputColumn(role.partition(" ")[0], position, available[position] if are_named else None)
-        for role, position in _positions(available, config, source).items()
+        for role, position in meant.items()
     )
+    return Chosen(str(source), available, chosen, tuple(columns))
+
+
+def all_columns(available: Sequence[str], source: str) -> Chosen:
+    """Choose every column, in a role of its own: a `Choose`."""
+    return Chosen(source, available, {f"{KEPT} {at}": at for at in range(len(available))})
+
+
+def with_all_columns(chosen: Chosen, config: InputConfig) -> Chosen:
+    """Return the chosen columns and, if all are wanted, also every column in a role of its own."""
+    every = all_columns(chosen.available, chosen.source).positions if config.keeps_rows else {}
+    return replace(chosen, positions={**chosen.positions, **every})
 
 
 def as_array(
@@ -182,20 +218,17 @@ def shortened(value: object) -> str:
 
 def refuse_several(config: InputConfig, source: str, has: str) -> None:
     """Refuse a right key of several columns, and a column of graphs, for a format with a single key column."""
-    if len(config.right_columns) > 1:
-        raise InputError.at(
-            source,
-            found=f"{has}, while {setting('input.right')} is {list(config.right_columns)}",
-            expected="one right column",
-            remedy="write the edges as a table with a column for each part, for example as CSV or Parquet",
-        )
-    if config.by is not None:
-        raise InputError.at(
-            source,
-            found=f"{has}, while {setting('input.by')} is {config.by!r}",
-            expected="one graph",
-            remedy="write the edges as a table with a column of graphs, for example as CSV or Parquet",
-        )
+    for key, given, is_refused, one, columns in (
+        ("right", list(config.right_columns), len(config.right_columns) > 1, "right column", "column for each part"),
+        ("by", config.by, config.by is not None, "graph", "column of graphs"),
+    ):
+        if is_refused:
+            raise InputError.at(
+                source,
+                found=f"{has}, while {setting(f'input.{key}')} is {given!r}",
+                expected=f"one {one}",
+                remedy=f"write the edges as a table with a {columns}, for example as CSV or Parquet",
+            )
 
 
 def refuse_repeated(names: Sequence[Any], kind: str, source: str, remedy: str) -> None:
@@ -220,14 +253,9 @@ def refuse_two_sets(config: InputConfig, source: str, has: str) -> None:
 def _positions(available: Sequence[str], config: InputConfig, source: str) -> dict[str, int]:
     """Return the position of each configured column, by role."""
     right_roles = key_roles("right", len(config.right_columns))
-    wanted: dict[str, int | str] = {"left": config.left, **dict(zip(right_roles, config.right_columns, strict=True))}
-    if config.weight is not None:
-        wanted["weight"] = config.weight
-    if config.timestamp is not None:
-        wanted["timestamp"] = config.timestamp
-    if config.by is not None:
-        wanted["by"] = config.by
-    return {role: _position(available, key, role, source) for role, key in wanted.items()}
+    wanted: dict[str, int | str | None] = dict(zip(right_roles, config.right_columns, strict=True))
+    wanted = {"left": config.left, **wanted, "weight": config.weight, "timestamp": config.timestamp, "by": config.by}
+    return {role: _position(available, key, role, source) for role, key in wanted.items() if key is not None}
 
 
 def _refuse_one_twice(

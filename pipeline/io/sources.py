@@ -17,6 +17,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,8 @@ _NUMBERED = {
     "matrix_market": _STACK,
     "npz": _STACK,
 }
+# What files of one table have in common.
+_COLUMNS = attrgetter("n_columns", "header", "input_columns")
 # Number of names that a list of sources shows.
 _SHOWN = 3
 
@@ -150,20 +153,6 @@ def _inside(path: Path, format_name: str) -> list[Path]:
     return [path] if has_others or not entries else entries
 
 
-def one_format(files: Sequence[tuple[Path, str]]) -> str:
-    """Return the common format of all files; refuse the first that differs."""
-    first, common = files[0]
-    for path, found in files:
-        if found != common:
-            raise InputError.at(
-                path,
-                found=f"the format {found}, while {first} is {common}",
-                expected="one format in all files",
-                remedy=f"read them one at a time, or set {setting('input.format')}",
-            )
-    return common
-
-
 def one_table(name: str, files: Sequence[Path], read: Callable[[Path], RawEdges]) -> RawEdges:
     """Read files as one table of that name, in their order; refuse the first with other columns."""
     parts: list[RawEdges] = []
@@ -174,7 +163,7 @@ def one_table(name: str, files: Sequence[Path], read: Callable[[Path], RawEdges]
             found = f"one of several files of the format {part.format}, whose keys are row numbers"
             raise InputError.at(path, found=found, expected="one file", remedy=_NUMBERED[part.format])
         parts.append(replace(part, table=part.table.slice(0, 0)))
-        if _columns(part) != _columns(parts[0]):
+        if _COLUMNS(part) != _COLUMNS(parts[0]):
             raise _other(path, _listing_of(part), f"{_listing_of(parts[0])}, as in {files[0]}")
         try:
             tables = [table, part.table] if ends else [part.table]
@@ -194,10 +183,6 @@ def one_table(name: str, files: Sequence[Path], read: Callable[[Path], RawEdges]
 
     dialect = " / ".join(dict.fromkeys(part.dialect for part in parts))
     return replace(parts[0], table=table, source=name, locate=locate, dialect=dialect)
-
-
-def _columns(part: RawEdges) -> object:
-    return part.n_columns, part.header, part.input_columns
 
 
 def _listing_of(part: RawEdges) -> str:

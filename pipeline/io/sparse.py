@@ -11,11 +11,9 @@ import scipy.sparse
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import InputError
-from mbe_stage.pipeline.io.raw import Place, RawEdges, choose_columns, columns_meant, refuse_several, refuse_two_sets
+from mbe_stage.pipeline.io.raw import Place, RawEdges, choose_columns, refuse_several, refuse_two_sets
 
 _NAMES = ["row", "column", "weight"]
-# The key of the first row and column, if it is not 0.
-_FIRST = {"matrix_market": 1}
 
 
 def matrix_edges(
@@ -28,11 +26,12 @@ def matrix_edges(
     one_of_two : bool
         Read only the entries on and below the diagonal, as in symmetric storage.
     """
-    first = _FIRST.get(format_name, 0)
+    # The key of the first row and column.
+    first = int(format_name == "matrix_market")
     refuse_several(config, source, "a matrix, whose entries have one row and one column")
-    chosen = choose_columns(_NAMES, config, source)
+    chosen = choose_columns(_NAMES, config, source, are_named=False)
+    shape = " x ".join(map(str, matrix.shape))
     if matrix.ndim != 2 or 0 in matrix.shape:
-        shape = " x ".join(map(str, matrix.shape))
         raise InputError.at(
             source,
             found=f"a matrix of shape {shape}: there is nothing on {'one side' if matrix.ndim == 2 else 'two sides'}",
@@ -40,7 +39,6 @@ def matrix_edges(
             remedy="check how it was made",
         )
     if matrix.shape[0] != matrix.shape[1]:
-        shape = " x ".join(map(str, matrix.shape))
         refuse_two_sets(config, source, f"a matrix of shape {shape}, whose rows and columns are not the same vertices")
     try:
         if hasattr(matrix, "check_format"):
@@ -58,29 +56,19 @@ def matrix_edges(
     if one_of_two:
         present &= entries.row >= entries.col
     rows, columns = entries.row[present], entries.col[present]
-    values = [
-        pa.array(rows.astype(np.int64) + first),
-        pa.array(columns.astype(np.int64) + first),
-    ]
-    if "weight" in chosen:
-        values.append(_weights(entries.data[present], source))
-    return RawEdges(
-        table=pa.table({role: values[position] for role, position in chosen.items()}),
-        source=source,
-        format=format_name,
-        names={role: _NAMES[position] for role, position in chosen.items()},
-        locate=lambda row: Place(f"{source}, entry ({rows[row] + first}, {columns[row] + first})"),
-        input_columns=columns_meant(_NAMES, config, source, are_named=False),
-    )
+    values = [pa.array(ends.astype(np.int64) + first) for ends in (rows, columns)]
+    if "weight" in chosen.positions:
+        if entries.data.dtype.kind not in "iufb":
+            raise InputError.at(
+                source,
+                column="weight",
+                found=f"values of type {entries.data.dtype}",
+                expected="real numbers",
+                remedy=f"leave out {setting('input.weight')}, or store real weights",
+            )
+        values.append(pa.array(entries.data[present].astype(np.float64)))
 
+    def locate(row: int) -> Place:
+        return Place(f"{source}, entry ({rows[row] + first}, {columns[row] + first})")
 
-def _weights(values: np.ndarray, source: str) -> pa.Array:
-    if values.dtype.kind not in "iufb":
-        raise InputError.at(
-            source,
-            column="weight",
-            found=f"values of type {values.dtype}",
-            expected="real numbers",
-            remedy=f"leave out {setting('input.weight')}, or store real weights",
-        )
-    return pa.array(values.astype(np.float64))
+    return chosen.edges(format_name, chosen.of(values), locate)

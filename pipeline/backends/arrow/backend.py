@@ -51,6 +51,7 @@ class ArrowBackend:
     key_hashes = staticmethod(hashes.key_hashes)
     edge_fingerprint = staticmethod(fingerprints.edge_fingerprint)
     graph_facts = staticmethod(graph_facts_beside)
+    on_host = from_host = engine_name = staticmethod(lambda given: given)
 
     def readers(
         self, config: InputConfig, source: object | None
@@ -70,9 +71,6 @@ class ArrowBackend:
     def taken(self, values: Any, positions: np.ndarray) -> Any:
         return values[positions] if isinstance(values, np.ndarray) else values.take(pa.array(positions))
 
-    def on_host(self, values: np.ndarray) -> np.ndarray:
-        return values
-
     def largest(self, values: np.ndarray) -> float:
         return np.abs(values).max(initial=0)
 
@@ -85,9 +83,6 @@ class ArrowBackend:
     def text_column(self, texts: Sequence[str]) -> pa.Array:
         return pa.array(texts, pa.large_string())
 
-    def from_host(self, edges: EdgeData) -> EdgeData:
-        return edges
-
     @contextmanager
     def budget(self, execution: Execution, shares: object = None) -> Iterator[Execution]:  # noqa: ARG002 - none to share
         yield execution
@@ -97,9 +92,6 @@ class ArrowBackend:
             written = [pool.submit(write_file, table, path, schema) for path, (table, schema) in tables.items()]
             for table in written:
                 table.result()
-
-    def engine_name(self, engine: str) -> str:
-        return engine
 
     def peak_device_memory_bytes(self) -> None:
         return None

@@ -180,6 +180,12 @@ def first_true(mask: pa.Array) -> int | None:
     return None if position < 0 else position
 
 
+def without_empty(texts: pa.Array) -> pa.Array:
+    """Return texts with nulls in place of empty ones."""
+    empty = pc.equal(pc.binary_length(texts), 0)
+    return texts if first_true(empty) is None else pc.if_else(empty, pa.scalar(None, texts.type), texts)
+
+
 def _joined(*parts: pa.Array | str) -> pa.Array:
     """Concatenate the texts of each row; plain text is repeated in every row."""
     text = pa.large_string()
@@ -209,10 +215,7 @@ def _texts(values: pa.Array, refuse: Refusal) -> pa.Array:
                 expected="integers or text as keys",
                 remedy="convert the column to text, for example hexadecimal",
             ) from None
-    empty = pc.equal(pc.binary_length(values), 0)
-    if first_true(empty) is None:
-        return values
-    return pc.if_else(empty, pa.scalar(None, pa.large_string()), values)
+    return without_empty(values)
 
 
 def _integers(values: pa.Array, refuse: Refusal) -> pa.Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mbe_stage.pipeline.backends.arrow.keys import first_true
+from mbe_stage.pipeline.backends.arrow.keys import first_true, without_empty
 from mbe_stage.pipeline.backends.arrow.plain import as_plain
 from mbe_stage.pipeline.backends.backend import Refusal
 from mbe_stage.pipeline.io.raw import shortened
@@ -36,7 +36,7 @@ def as_numbers(column: pa.ChunkedArray, refuse: Refusal) -> pa.Array:
 
 def has_numbers(column: pa.ChunkedArray) -> bool:
     """Return whether all texts of a column are numbers, but for empty ones."""
-    return first_true(pc.invert(pc.match_substring_regex(_filled(as_plain(column)), _NUMBER))) is None
+    return first_true(pc.invert(pc.match_substring_regex(without_empty(as_plain(column)), _NUMBER))) is None
 
 
 def as_times(column: pa.ChunkedArray, refuse: Refusal, are_numbers: bool | None = None) -> pa.Array:
@@ -48,7 +48,7 @@ def as_times(column: pa.ChunkedArray, refuse: Refusal, are_numbers: bool | None 
     kind = values.type
     if pa.types.is_large_string(kind):
         are_numbers = has_numbers(column) if are_numbers is None else are_numbers
-        return (_numbers_of_text if are_numbers else _moments_of_text)(_filled(values), refuse)
+        return (_numbers_of_text if are_numbers else _moments_of_text)(without_empty(values), refuse)
     if pa.types.is_timestamp(kind):
         return _microseconds(values, refuse)
     if pa.types.is_date(kind):
@@ -56,12 +56,8 @@ def as_times(column: pa.ChunkedArray, refuse: Refusal, are_numbers: bool | None 
     return as_numbers(column, refuse)
 
 
-def _filled(values: pa.Array) -> pa.Array:
-    return pc.if_else(pc.equal(pc.binary_length(values), 0), pa.scalar(None, values.type), values)
-
-
 def _numbers_of_text(values: pa.Array, refuse: Refusal) -> pa.Array:
-    values = _filled(pc.utf8_trim_whitespace(values))
+    values = without_empty(pc.utf8_trim_whitespace(values))
     row = first_true(pc.invert(pc.match_substring_regex(values, f"{_NUMBER}|{_SPECIAL_NUMBER}")))
     if row is not None:
         raise refuse(

@@ -24,7 +24,7 @@ from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.io import RawEdges, find_input, is_object, read_edges, reading
 from mbe_stage.pipeline.io.compression import open_bytes, read_all
 from mbe_stage.pipeline.io.parquet import ParquetPlan, plan_reading
-from mbe_stage.pipeline.io.raw import FIRST_ROWS, choose_columns, columns_meant, is_simple
+from mbe_stage.pipeline.io.raw import FIRST_ROWS, choose_columns, is_simple
 from mbe_stage.pipeline.io.text.dialect import DELIMITER_NAMES, Dialect, find_dialect
 from mbe_stage.pipeline.io.text.layout import may_be_counts, refuse_other_layout
 
@@ -54,12 +54,11 @@ def _of_frame(frame: cudf.DataFrame, config: InputConfig) -> DeviceRows:
     names = [str(name) for name in frame.columns]
     head = frame.head(FIRST_ROWS).to_arrow(preserve_index=False) if config.tries_keys else None
     chosen = choose_columns(names, config, source, None if head is None else lambda at: head.column(at).to_pylist())
-    columns = {role: frame[frame.columns[i]].reset_index(drop=True) for role, i in chosen.items()}
+    columns = {role: frame[frame.columns[i]].reset_index(drop=True) for role, i in chosen.positions.items()}
     for role, column in columns.items():
         if isinstance(column.dtype, cudf.CategoricalDtype):
             columns[role] = column.astype(column.cat.categories.dtype)
-    meant = columns_meant(names, config, source)
-    how: dict[str, Any] = {"input_columns": meant, "n_columns": len(names)}
+    how: dict[str, Any] = {"input_columns": chosen.meant, "n_columns": len(names)}
     return DeviceRows(columns, len(frame), source=source, format="memory", reader="cuDF", **how)
 
 
@@ -78,7 +77,7 @@ def _read_parquet(path: Path, config: InputConfig) -> DeviceRows:
     plan = plan_reading(path, config)
     _refuse_too_many(plan.n_rows, str(path))
     _check_plan(plan)
-    names = list(dict.fromkeys(plan.names.values()))
+    names = list(dict.fromkeys(plan.chosen.names.values()))
     sources = opened(plan.files) if plan.content is None else [io.BytesIO(plan.content)]
     try:
         frame = cudf.read_parquet(
@@ -95,13 +94,13 @@ def _read_parquet(path: Path, config: InputConfig) -> DeviceRows:
         raise HostNeeded(f"{len(frame)} rows of {list(frame.columns)} read by cuDF, not {plan.n_rows} of {names}")
     _check_bounds(plan, frame)
     return DeviceRows(
-        columns={role: frame[name] for role, name in plan.names.items()},
+        columns={role: frame[name] for role, name in plan.chosen.names.items()},
         n=plan.n_rows,
         source=str(path),
         format="parquet",
         reader="cudf.read_parquet",
         warnings=_unverified(plan),
-        input_columns=columns_meant(plan.schema.names, config, str(path)),
+        input_columns=plan.chosen.meant,
         n_columns=len(plan.schema.names),
     )
 
@@ -109,7 +108,7 @@ def _read_parquet(path: Path, config: InputConfig) -> DeviceRows:
 def _unverified(plan: ParquetPlan) -> tuple[str, ...]:
     """Return a warning if there are page checksums that were not verified."""
     files = plan.files if plan.content is None else [plan.content]
-    if not have_page_checksums(files, plan.names.values()):
+    if not have_page_checksums(files, plan.chosen.names.values()):
         return ()
     return (
         f"{plan.path}: its page checksums were not verified, which cuDF cannot do: a damaged page may have been read "
@@ -119,7 +118,7 @@ def _unverified(plan: ParquetPlan) -> tuple[str, ...]:
 
 def _check_plan(plan: ParquetPlan) -> None:
     schemas = [pq.read_schema(file) for file in plan.files] if len(plan.files) > 1 else []
-    for position in plan.chosen.values():
+    for position in plan.chosen.positions.values():
         name, kind = plan.schema.names[position], plan.schema.field(position).type
         if position >= plan.n_in_files:
             raise HostNeeded(f"column {name!r}, which stands in directory names")
@@ -134,7 +133,7 @@ def _check_plan(plan: ParquetPlan) -> None:
 def _check_bounds(plan: ParquetPlan, frame: cudf.DataFrame) -> None:
     """Check integers against the footers' bounds, which reveals damaged pages."""
     footers = None
-    for name in dict.fromkeys(plan.names.values()):
+    for name in dict.fromkeys(plan.chosen.names.values()):
         column = frame[name]
         if kind_of(column) not in SIGNED_INTEGERS or column.null_count == len(column):
             continue
@@ -151,7 +150,8 @@ def _read_csv(path: Path, config: InputConfig) -> DeviceRows:
     dialect = find_dialect(path, config)
     if dialect.is_ragged:
         raise HostNeeded("rows of unequal length")
-    chosen = choose_columns(dialect.names, config, str(path), lambda at: (row[at] for row in dialect.rows))
+    look, are_named = (lambda at: (row[at] for row in dialect.rows)), dialect.has_header
+    chosen = choose_columns(dialect.names, config, path, look, are_named=are_named)
     refuse_other_layout(path, config, dialect)
     _check_plain(dialect, config)
     with open_bytes(path) as stream:
@@ -161,7 +161,7 @@ def _read_csv(path: Path, config: InputConfig) -> DeviceRows:
         raise HostNeeded("a file without rows")
     # Generated names, because those in the file may repeat.
     names = [str(i) for i in range(dialect.n_columns)]
-    wanted, content = [names[position] for position in sorted(set(chosen.values()))], read_all(path)
+    wanted, content = [names[position] for position in sorted(set(chosen.positions.values()))], read_all(path)
     try:
         frame = cudf.read_csv(
             opened([path])[0] if content is None else io.BytesIO(content),
@@ -184,13 +184,13 @@ def _read_csv(path: Path, config: InputConfig) -> DeviceRows:
     if len(frame) != n_rows:
         raise HostNeeded(f"{len(frame)} rows read by cuDF, where {n_rows} were counted")
     return DeviceRows(
-        columns={role: frame[names[position]] for role, position in chosen.items()},
+        columns={role: frame[name] for role, name in chosen.of(names).items()},
         n=n_rows,
         source=str(path),
         format="csv",
         reader="cudf.read_csv",
         keys="inferred",
-        input_columns=columns_meant(dialect.names, config, str(path), are_named=dialect.has_header),
+        input_columns=chosen.meant,
         n_columns=dialect.n_columns,
         dialect=dialect.text,
     )

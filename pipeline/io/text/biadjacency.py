@@ -18,12 +18,12 @@ import pyarrow.compute as pc
 
 from mbe_stage.pipeline.backends.arrow.plain import as_plain
 from mbe_stage.pipeline.config.model import InputConfig
-from mbe_stage.pipeline.config.setting_names import setting, switch
+from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.io import compression
-from mbe_stage.pipeline.io.raw import Place, RawEdges, refuse_repeated, refuse_several, shortened
+from mbe_stage.pipeline.io.raw import Place, RawEdges, all_columns, refuse_repeated, refuse_several, shortened
 from mbe_stage.pipeline.io.text.delimited import read_columns
-from mbe_stage.pipeline.io.text.dialect import Dialect, find_dialect, joined, names_column
+from mbe_stage.pipeline.io.text.dialect import Dialect, find_dialect, header_or, names_column
 from mbe_stage.pipeline.io.text.faults import find_fault
 from mbe_stage.pipeline.io.text.layout import EMPTY, FLAGS
 
@@ -37,16 +37,16 @@ def read(path: Path, config: InputConfig) -> RawEdges:
     if is_parquet:
         from mbe_stage.pipeline.io import parquet
 
-        raw = parquet.read(path, config, lambda names, _: {str(at): at for at in range(len(names))})
+        raw = parquet.read(path, config, all_columns)
         return matrix_of_table(raw.header, raw.table.columns, config, str(path), has_names=True)
     dialect = find_dialect(path, config.model_copy(update={"left": 0, "right": 1}))
     if dialect.is_ragged:
         find_fault(path, config, dialect)
     if config.header is None and not dialect.has_header:
         _ask_for_header(path, dialect)
-    columns = read_columns(path, config, dialect, {str(at): at for at in range(dialect.n_columns)}).columns
+    columns = read_columns(path, config, dialect, all_columns(dialect.names, str(path)).positions)
     names, has_names = dialect.names, dialect.has_header
-    return matrix_of_table(names, columns, config, str(path), has_names=has_names, dialect=dialect.text)
+    return matrix_of_table(names, list(columns.values()), config, str(path), has_names=has_names, dialect=dialect.text)
 
 
 def matrix_of_table(
@@ -110,14 +110,8 @@ def _ask_for_header(path: Path, dialect: Dialect) -> None:
     has_corner = not corner or (_as_number(corner) is None and names_column(corner, [row[0] for row in below]))
     others = {cell for row in below for cell in row[1:]}
     if has_corner or not (set(cells) <= FLAGS or (others - FLAGS and numbers != sorted(numbers))):
-        raise InputError.at(
-            path,
-            line=dialect.n_skipped + 1,
-            found=f"{shortened(joined(dialect.rows[0]))}, which may be a header or a row of the matrix",
-            expected="an explicit setting",
-            remedy=f"say which with {switch('input.header')}",
-            settings=[{"input.format": "biadjacency", "input.header": each} for each in (True, False)],
-        )
+        way = {"input.format": "biadjacency"}
+        raise header_or(path, dialect.rows[0], "a row of the matrix", line=dialect.n_skipped + 1, **way)
 
 
 def _plain(column: Any) -> Any:
@@ -155,10 +149,7 @@ def _key_column(
         found="numbers, which may be row names or values",
         expected="an explicit setting",
         remedy=f"set {setting('input.left')} to '0' for names, or to {_ROWS} for values",
-        settings=[
-            {"input.format": "biadjacency", "input.left": "0"},
-            {"input.format": "biadjacency", "input.left": _ROWS},
-        ],
+        settings=[{"input.format": "biadjacency", "input.left": left} for left in ("0", _ROWS)],
     )
 
 

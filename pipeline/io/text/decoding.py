@@ -6,8 +6,8 @@ import codecs
 import io
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.config.setting_names import setting
@@ -30,26 +30,11 @@ _MARKS = (
 _UNMARKED = (("utf-16-le", rb"(?:[\t\n\r -~]\0){8}"), ("utf-16-be", rb"(?:\0[\t\n\r -~]){8}"))
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """The beginning of a text.
-
-    Attributes
-    ----------
-    text : str
-        The first lines: at least two, if there are two.
-    whole : bool
-        True if the sample is the whole text; otherwise the last line may be cut off.
-    """
+class Sample(NamedTuple):
+    """The beginning of a text, and its lines: at least two, if there are two, without one that may be cut off."""
 
     text: str
-    whole: bool
-
-    @property
-    def lines(self) -> list[str]:
-        """Lines of the text, without one that may be cut off."""
-        lines = lines_of(self.text)
-        return lines if self.whole or len(lines) < 2 else lines[:-1]
+    lines: list[str]
 
 
 def lines_of(text: str) -> list[str]:
@@ -64,7 +49,19 @@ def read_sample(path: Path, config: InputConfig) -> Sample:
         head = stream.read(_SAMPLE_BYTES)
         while head.count(b"\n") < 2 and len(head) < _LONGEST_SAMPLE and (more := stream.read(len(head) or 1)):
             head += more
-        return Sample(head.decode(errors="replace"), whole=not stream.read(1))
+        text = head.decode(errors="replace")
+        lines = lines_of(text)
+        return Sample(text, lines[:-1] if len(lines) > 1 and stream.read(1) else lines)
+
+
+def read_text(path: Path, config: InputConfig, errors: str = "strict") -> str:
+    """Read a whole text; refuse bytes that are not UTF-8, unless `errors` decodes them."""
+    with open_text(path, config) as stream:
+        content = stream.read()
+    try:
+        return content.decode(errors=errors)
+    except UnicodeDecodeError as error:
+        raise not_in_encoding(path, content[: error.start].count(b"\n") + 1) from None
 
 
 def open_text(path: Path, config: InputConfig, blank: int = 0) -> io.BufferedReader:
@@ -114,7 +111,7 @@ def encoding_of(path: Path, head: bytes, config: InputConfig) -> str:
     return "utf-8-sig" if name == "utf-8" and marked == "utf-8-sig" else name
 
 
-def not_in_encoding(path: object, line: int | None, text: str) -> InputError:
+def not_in_encoding(path: object, line: int, text: str = "") -> InputError:
     """Return the refusal of bytes that are not UTF-8, with encodings to try."""
     return InputError.at(
         path,
@@ -127,18 +124,16 @@ def not_in_encoding(path: object, line: int | None, text: str) -> InputError:
 
 
 def _decoded(stream: io.BufferedReader, path: Path, encoding: str) -> Iterator[bytes]:
+    pieces = iter(lambda: stream.read(_BLOCK_BYTES), b"")
     with stream:
         if encoding == "utf-8-sig":
             stream.read(len(codecs.BOM_UTF8))
         if encoding.startswith("utf-8"):
             # Passed through unchanged: the parser names a line that is not UTF-8.
-            yield from iter(lambda: stream.read(_BLOCK_BYTES), b"")
+            yield from pieces
             return
-        decoder = codecs.getincrementaldecoder(encoding)()
         try:
-            while chunk := stream.read(_BLOCK_BYTES):
-                yield decoder.decode(chunk).encode()
-            yield decoder.decode(b"", final=True).encode()
+            yield from (text.encode() for text in codecs.iterdecode(pieces, encoding))
         except UnicodeError as error:
             raise InputError.at(
                 path,

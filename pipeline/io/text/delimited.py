@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 
 import pyarrow as pa
@@ -22,7 +22,7 @@ from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.config.setting_names import setting, switch
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.execution import lack_of_memory
-from mbe_stage.pipeline.io.raw import Choose, RawEdges, choose_columns, columns_meant, with_all_columns
+from mbe_stage.pipeline.io.raw import Choose, RawEdges, choose_columns, with_all_columns
 from mbe_stage.pipeline.io.text.arrow_csv import read_csv
 from mbe_stage.pipeline.io.text.decoding import open_text
 from mbe_stage.pipeline.io.text.dialect import WHITESPACE, Dialect, find_dialect, rows_of
@@ -93,20 +93,17 @@ def read(path: Path, config: InputConfig, choose: Choose | None = None, new_colu
     if choose is None:
         if dialect.is_ragged:
             find_fault(path, config, dialect)
-        chosen = choose_columns(dialect.names, config, str(path), lambda at: (row[at] for row in dialect.rows))
-        chosen = with_all_columns(chosen, dialect.names, config)
+        look, are_named = (lambda at: (row[at] for row in dialect.rows)), dialect.has_header
+        chosen = choose_columns(dialect.names, config, path, look, are_named=are_named)
+        chosen = with_all_columns(chosen, config)
         refuse_other_layout(path, config, dialect)
     else:
         chosen = choose(dialect.names, str(path))
-    meant = () if choose else columns_meant(dialect.names, config, str(path), are_named=dialect.has_header)
-    raw = RawEdges(
-        table=read_columns(path, config, dialect, chosen, new_column if choose is None else plain_column),
-        source=str(path),
-        format="csv",
-        names={role: dialect.names[position] for role, position in chosen.items()},
-        locate=lambda row: place_of_row(path, config, dialect, row),
+    raw = chosen.edges(
+        "csv",
+        read_columns(path, config, dialect, chosen.positions, new_column if choose is None else plain_column),
+        partial(place_of_row, path, config, dialect),
         keys="inferred",
-        input_columns=meant,
         dialect=dialect.text,
         n_columns=dialect.n_columns,
         header=tuple(dialect.names) if dialect.has_header else (),
@@ -122,8 +119,12 @@ def _refuse_header_again(raw: RawEdges) -> None:
     """Refuse a header among the rows, which appears when files are concatenated."""
     columns = {name: raw.table.column(role) for role, name in raw.names.items()}
     # Usually the name is not among the keys, which needs no look at the rows.
-    if any(_lacks(column, name) for name, column in columns.items()):
-        return
+    for name, column in columns.items():
+        keys = column.chunk(0).dictionary if pa.types.is_dictionary(column.type) and column.num_chunks == 1 else None
+        if keys is not None and (
+            pa.types.is_integer(keys.type) or pc.index(keys, pa.scalar(name, keys.type)).as_py() < 0
+        ):
+            return
     again = reduce(pc.and_, [pc.equal(column.cast(pa.string()), name) for name, column in columns.items()])
     row = pc.index(again, True).as_py()
     if row >= 0:
@@ -136,22 +137,14 @@ def _refuse_header_again(raw: RawEdges) -> None:
         )
 
 
-def _lacks(column: pa.ChunkedArray, name: str) -> bool:
-    """Return whether a name is none of the keys of an encoded column."""
-    keys = column.chunk(0).dictionary if pa.types.is_dictionary(column.type) and column.num_chunks == 1 else None
-    return keys is not None and (
-        pa.types.is_integer(keys.type) or pc.index(keys, pa.scalar(name, keys.type)).as_py() < 0
-    )
-
-
 def read_columns(
     path: Path, config: InputConfig, dialect: Dialect, chosen: Mapping[str, int], new_column: NewColumn = new_column
-) -> pa.Table:
+) -> dict[str, pa.Array | pa.ChunkedArray]:
     """Read the columns of roles block by block, as text or as `new_column` keeps it."""
     if dialect.pads_quotes:
         find_fault(path, config, dialect)
         rows = [row for _, row in rows_of(path, config, dialect)]
-        return pa.table({role: pa.array([row[at] or None for row in rows], pa.string()) for role, at in chosen.items()})
+        return {role: pa.array([row[at] or None for row in rows], pa.string()) for role, at in chosen.items()}
     # Generated names, because those in the file may repeat.
     names = [str(i) for i in range(dialect.n_columns)]
     # A column that is both a key and a weight is read as the key.
@@ -159,10 +152,12 @@ def read_columns(
     columns = {at: new_column(role, pa.string(), config.key_type != "string") for at, role in of_roles.items()}
     delimiter = _UNIT_SEPARATOR if dialect.delimiter == "::" else " " if dialect.delimiter == WHITESPACE else ""
     stream = open_text(path, config, blank=dialect.n_skipped)
-    separated = _separated(stream, dialect.delimiter, path) if delimiter else stream
+    if delimiter:
+        separated = IteratorStream(_separated(stream, dialect.delimiter, path), stream)
+        stream = io.BufferedReader(separated, _BLOCK_BYTES)
     try:
         table, counted = read_csv(
-            separated,
+            stream,
             columns,
             read_options=csv.ReadOptions(column_names=names, block_size=_BLOCK_BYTES),
             parse_options=csv.ParseOptions(
@@ -182,33 +177,28 @@ def read_columns(
         find_fault(path, config, dialect)
         raise _unreadable(path, error) from None
     finally:
-        separated.close()
         stream.close()
     # pyarrow reads an unclosed quote as a field that spans the following lines. Line counts reveal swallowed lines;
     # then the file is read again, strictly.
     if counted.n_quotes % 2 or (counted.n_quotes and counted.n_lines != table.num_rows + dialect.n_skipped):
         find_fault(path, config, dialect)
-    return pa.table({role: table.column(names[at]) for role, at in chosen.items()})
+    return {role: table.column(names[at]) for role, at in chosen.items()}
 
 
-def _separated(stream: io.BufferedReader, delimiter: str, path: Path) -> io.BufferedReader:
-    """Return the same lines with one character between fields."""
-
-    def blocks() -> Iterator[bytes]:
-        for block in line_blocks(stream, str(path)):
-            if delimiter == WHITESPACE:
-                yield one_blank(block)
-                continue
-            if _UNIT_SEPARATOR.encode() in block:
-                raise InputError.at(
-                    path,
-                    found=f"the control character {_UNIT_SEPARATOR!r}",
-                    expected=f"text between {delimiter!r}",
-                    remedy="remove it from the file",
-                )
-            yield block.replace(delimiter.encode(), _UNIT_SEPARATOR.encode())
-
-    return io.BufferedReader(IteratorStream(blocks()), _BLOCK_BYTES)
+def _separated(stream: io.BufferedReader, delimiter: str, path: Path) -> Iterator[bytes]:
+    """Yield the same lines with one character between fields."""
+    for block in line_blocks(stream, str(path)):
+        if delimiter == WHITESPACE:
+            yield one_blank(block)
+            continue
+        if _UNIT_SEPARATOR.encode() in block:
+            raise InputError.at(
+                path,
+                found=f"the control character {_UNIT_SEPARATOR!r}",
+                expected=f"text between {delimiter!r}",
+                remedy="remove it from the file",
+            )
+        yield block.replace(delimiter.encode(), _UNIT_SEPARATOR.encode())
 
 
 def _unreadable(path: Path, error: pa.ArrowException) -> InputError:

@@ -220,9 +220,23 @@ def _numbered(n: int) -> list[str]:
     return [f"column {i}" for i in range(n)]
 
 
-def joined(row: list[str]) -> str:
-    """Return a row as readable text."""
-    return ", ".join(row)
+def header_or(
+    path: Path,
+    row: list[str],
+    other: str,
+    expected: str = "an explicit setting",
+    line: int | None = None,
+    **also: object,
+) -> InputError:
+    """Return the question whether a row is a header, with the settings that are needed in addition."""
+    return InputError.at(
+        path,
+        line=line,
+        found=f"{shortened(', '.join(row))}, which may be a header or {other}",
+        expected=expected,
+        remedy=f"say which with {switch('input.header')}",
+        settings=[{**also, "input.header": each} for each in (True, False)],
+    )
 
 
 def _lead(lines: list[str], config: InputConfig) -> tuple[int, str | None]:
@@ -335,7 +349,7 @@ def _names_in_comment(
     bare = text.lstrip("#%")
     later = next((row for row in data if row[0].lstrip()[:1] == text[0]), None)
     if later is not None:
-        raise _may_be_comment(path, line + bare[:1].isspace(), joined(later), text[0])
+        raise _may_be_comment(path, line + bare[:1].isspace(), ", ".join(later), text[0])
     cells = next(iter(split_rows(bare.strip(), delimiter)), [])
     if len(cells) != len(data[0]):
         return None
@@ -381,22 +395,11 @@ def _is_header(path: Path, config: InputConfig, data: list[list[str]], line: int
     verdict = _judged([(first[position], _column(below, position)) for position in positions])
     if verdict is not None:
         return verdict
-    others = [
-        position
-        for position, cell in enumerate(first)
-        if position not in positions and cell.strip().lower() not in _NOTHING
-    ]
+    others = {position for position, cell in enumerate(stripped) if cell.lower() not in _NOTHING} - {*positions}
     verdicts = {_judged([(first[position], _column(below, position))]) for position in others} - {None}
     if len(verdicts) == 1:
         return verdicts == {True}
-    raise InputError.at(
-        path,
-        line=line,
-        found=f"{shortened(joined(first))}, which may be a header or an edge",
-        expected="an unambiguous first line, or an explicit setting",
-        remedy=f"say which with {switch('input.header')}",
-        settings=[{"input.header": True}, {"input.header": False}],
-    )
+    raise header_or(path, first, "an edge", "an unambiguous first line, or an explicit setting", line)
 
 
 def _column(rows: list[list[str]], position: int) -> list[str]:

@@ -11,7 +11,7 @@ from mbe_stage.pipeline.config.setting_names import setting, switch
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.io.raw import Place, shortened
 from mbe_stage.pipeline.io.text.decoding import not_in_encoding, read_sample
-from mbe_stage.pipeline.io.text.dialect import WHITESPACE, Dialect, joined, names_rows, rows_of
+from mbe_stage.pipeline.io.text.dialect import WHITESPACE, Dialect, names_rows, rows_of
 
 
 def place_of_row(path: Path, config: InputConfig, dialect: Dialect, row: int) -> Place:
@@ -20,7 +20,7 @@ def place_of_row(path: Path, config: InputConfig, dialect: Dialect, row: int) ->
         line, fields = next(itertools.islice(rows_of(path, config, dialect), row, None))
     except csv.Error:
         return Place(f"{path}, row {row + 1}")
-    text = " ".join(fields) if dialect.delimiter == WHITESPACE else joined(fields)
+    text = " ".join(fields) if dialect.delimiter == WHITESPACE else ", ".join(fields)
     return Place(f"{path}, line {line}", text if len(fields) > 1 else None)
 
 
@@ -32,8 +32,8 @@ def find_fault(path: Path, config: InputConfig, dialect: Dialect) -> None:
         for line, row in rows_of(path, config, dialect):
             if len(row) != dialect.n_columns:
                 raise _ragged(path, config, dialect, (line, row), n_good)
-            if not all(_is_text(field) for field in row):
-                raise not_in_encoding(path, line, f" in the line {shortened(joined(row))}")
+            if not all(is_text(field) for field in row):
+                raise not_in_encoding(path, line, f" in the line {shortened(', '.join(row))}")
             n_good += 1
     except csv.Error as error:
         raise quote_fault(path, error, line + 1) from None
@@ -96,6 +96,6 @@ def _odd_lines_above(rows: list[tuple[int, int]]) -> int:
     return rows[n_odd][0] - 1 if length > 1 and len(rows) - n_odd >= max(2, n_odd) else 0
 
 
-def _is_text(field: str) -> bool:
-    # Bytes that are not UTF-8 were decoded to lone surrogates.
+def is_text(field: str) -> bool:
+    """Return False for bytes that are not UTF-8, which were decoded to lone surrogates."""
     return field.isascii() or not any("\udc80" <= character <= "\udcff" for character in field)

@@ -20,14 +20,13 @@ import pyarrow.compute as pc
 
 from mbe_stage.pipeline import run_state
 from mbe_stage.pipeline.config.model import InputConfig
-from mbe_stage.pipeline.config.setting_names import setting, switch
+from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.execution import lack_of_memory
 from mbe_stage.pipeline.io.raw import (
     Place,
     RawEdges,
     choose_columns,
-    columns_meant,
     refuse_several,
     refuse_two_sets,
     shortened,
@@ -38,12 +37,12 @@ from mbe_stage.pipeline.io.text.dialect import (
     MARKS,
     WHITESPACE,
     Dialect,
-    joined,
+    header_or,
     rows_of,
     separator_of,
     split_rows,
 )
-from mbe_stage.pipeline.io.text.faults import quote_fault
+from mbe_stage.pipeline.io.text.faults import is_text, quote_fault
 from mbe_stage.pipeline.io.text.layout import counts_items
 from mbe_stage.pipeline.io.text.whitespace import line_blocks
 
@@ -55,7 +54,8 @@ def read(path: Path, config: InputConfig) -> RawEdges:
     """Read transactions."""
     refuse_several(config, str(path), "transactions of items")
     refuse_two_sets(config, str(path), "transactions of items, which are two kinds of vertices")
-    chosen = choose_columns(_NAMES, config, str(path))
+    chosen = choose_columns(_NAMES, config, path, are_named=False)
+    of_left = _NAMES[chosen.positions["left"]]
     lines = read_sample(path, config).lines
     if not any(map(str.strip, lines)):
         raise _no_items(path)
@@ -69,22 +69,18 @@ def read(path: Path, config: InputConfig) -> RawEdges:
     rows = rows[1:] if has_header and len(rows) > 1 else rows
     if config.left == 0:
         _ask_for_first_field(path, rows)
-    if delimiter == WHITESPACE and not has_header and _NAMES[chosen["left"]] == "transaction":
+    if delimiter == WHITESPACE and not has_header and of_left == "transaction":
         numbers, items = _read_blocks(path, config)
     else:
         numbers, items = _read_rows(path, config, delimiter, has_header=has_header)
     left = pa.chunked_array([pa.array(numbers)])
-    if _NAMES[chosen["left"]] in ("id", "count"):
-        numbers, left, items = _without_first(path, numbers, items, keeps=_NAMES[chosen["left"]] == "id")
-    columns = {"transaction": left, "item": items, "id": left, "count": left}
-    return RawEdges(
-        table=pa.table({role: columns[_NAMES[i]] for role, i in chosen.items()}),
-        source=str(path),
-        format="fimi",
-        names={role: _NAMES[i] for role, i in chosen.items()},
-        locate=lambda row: _place(path, config, int(numbers[row])),
+    if of_left in ("id", "count"):
+        numbers, left, items = _without_first(path, numbers, items, keeps=of_left == "id")
+    return chosen.edges(
+        "fimi",
+        chosen.of([left, items, left, left]),
+        lambda row: _place(path, config, int(numbers[row])),
         keys="integers" if delimiter == WHITESPACE and config.delimiter is None else "inferred",
-        input_columns=columns_meant(_NAMES, config, str(path), are_named=False),
         dialect=DELIMITER_NAMES.get(delimiter, repr(delimiter)) + (", header" if has_header else ""),
     )
 
@@ -114,10 +110,7 @@ def _numbers_columns(first: list[str]) -> bool:
     for start in (0, 1):
         found = [match for match in matches[start:] if match]
         if len(found) == len(matches) - start >= 2 and found[0][1]:
-            numbers = [int(match[2]) for match in found]
-            return len({match[1] for match in found}) == 1 and numbers == list(
-                range(numbers[0], numbers[0] + len(found))
-            )
+            return len({(match[1], int(match[2]) - at) for at, match in enumerate(found)}) == 1
     return False
 
 
@@ -125,13 +118,7 @@ def _ask_for_header(path: Path, rows: list[list[str]]) -> None:
     """Ask the user if the first row may count columns."""
     below = {cell for row in rows[1:] for cell in row}
     if len(rows) > 1 and _numbers_columns(rows[0]) and below.isdisjoint(rows[0]):
-        raise InputError.at(
-            path,
-            found=f"{shortened(joined(rows[0]))}, which may be a header or a transaction",
-            expected="an explicit setting",
-            remedy=f"say which with {switch('input.header')}",
-            settings=[{"input.header": True}, {"input.header": False}],
-        )
+        raise header_or(path, rows[0], "a transaction")
 
 
 def _ask_for_first_field(path: Path, rows: list[list[str]]) -> None:
@@ -141,18 +128,13 @@ def _ask_for_first_field(path: Path, rows: list[list[str]]) -> None:
     others = Counter(cell for row in cells for cell in row[1:] if cell)
     if counts_items(cells):
         what, left = "the number of items", "count"
-    elif (
-        len(first) > 1
-        and len(set(first)) == len(first)
-        and not others.keys() & set(first)
-        and max(others.values(), default=0) > 1
-    ):
+    elif 1 < len(first) == len({*first} - others.keys()) and max(others.values(), default=0) > 1:
         what, left = "the transaction's own name", "id"
     else:
         return
     raise InputError.at(
         path,
-        found=f"{shortened(first[0])} before {shortened(joined(rows[0][1:]))}, which may be an item or {what}",
+        found=f"{shortened(first[0])} before {shortened(', '.join(rows[0][1:]))}, which may be an item or {what}",
         expected="an explicit setting",
         remedy=f"set {setting('input.left')} to {left}, or to transaction if the first field is an item",
         settings=[{"input.left": left}, {"input.left": "transaction"}],
@@ -169,7 +151,7 @@ def _read_blocks(path: Path, config: InputConfig) -> tuple[np.ndarray, pa.Chunke
                 fields = pc.ascii_split_whitespace(pa.array(lines, pa.binary()).cast(pa.string()))
             except pa.ArrowException as error:
                 lack_of_memory.pass_on(error)
-                raise _not_text(path, config, error) from None
+                raise _not_text(path, block, n_lines, error) from None
             # Blanks around a line make empty fields.
             is_item = pc.not_equal(found := fields.flatten(), "")
             items.append(found.filter(is_item))
@@ -195,8 +177,8 @@ def _read_rows(
     except csv.Error as error:
         raise quote_fault(path, error) from None
     for line, item in found:
-        if not item.isascii() and any("\udc80" <= character <= "\udcff" for character in item):
-            raise not_in_encoding(path, line, "")
+        if not is_text(item):
+            raise not_in_encoding(path, line)
     if not found:
         raise _no_items(path)
     lines, items = zip(*found, strict=True)
@@ -243,13 +225,11 @@ def _place(path: Path, config: InputConfig, line: int) -> Place:
     return Place(f"{path}, line {line}", text.strip().decode(errors="replace"))
 
 
-def _not_text(path: Path, config: InputConfig, error: pa.ArrowException) -> InputError:
-    with open_text(path, config) as stream:
-        for number, line in enumerate(stream, start=1):
-            try:
-                line.decode()
-            except UnicodeDecodeError:
-                return not_in_encoding(path, number, "")
+def _not_text(path: Path, block: bytes, n_above: int, error: pa.ArrowException) -> InputError:
+    try:
+        block.decode()
+    except UnicodeDecodeError as wrong:
+        return not_in_encoding(path, n_above + block.count(b"\n", 0, wrong.start) + 1)
     cause = " ".join(str(error).split())
     return InputError.at(
         path, found=f"unreadable ({cause})", expected="lines of items", remedy=f"check {setting('input.format')}"

@@ -17,8 +17,8 @@ import pyarrow as pa
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import InputError
-from mbe_stage.pipeline.io.raw import Place, RawEdges, as_array, choose_columns, columns_meant, shortened
-from mbe_stage.pipeline.io.text.decoding import Sample, not_in_encoding, open_text
+from mbe_stage.pipeline.io.raw import Place, RawEdges, as_array, choose_columns, shortened
+from mbe_stage.pipeline.io.text.decoding import Sample, read_text
 
 _ITEM_NAMES = ["transaction", "item"]
 
@@ -39,57 +39,42 @@ def is_json(sample: Sample) -> bool:
 
 def read(path: Path, config: InputConfig) -> RawEdges:
     """Read objects or lists."""
-    places: list[str] = []
-    values: list[Any] = []
-    for place, value in _values(path, config):
-        places.append(place)
-        values.append(value)
-    if not values:
+    found = list(_values(path, config))
+    if not found:
         raise InputError.at(path, found="no values", expected="objects or lists", remedy="check that it is complete")
-    kind: type = type(values[0])
-    other = next((i for i, value in enumerate(values) if type(value) is not kind), None)
-    if kind not in (dict, list) or other is not None:
-        found = values[other or 0]
+    places, values = zip(*found, strict=True)
+    kind: Any = type(values[0])
+    odd = next((i for i, value in enumerate(values) if type(value) is not kind or kind not in (dict, list)), None)
+    if odd is not None:
+        either = "objects with the columns as fields, or lists of items"
         raise InputError.at(
-            f"{path}, {places[other or 0]}",
-            found=f"{shortened(found)}",
-            expected="objects with the columns as fields, or lists of items" if other is None else f"a {_NAMES[kind]}",
+            f"{path}, {places[odd]}",
+            found=shortened(values[odd]),
+            expected={dict: "a object", list: "a list"}.get(kind, either),
             remedy="convert the file, one object or list a line",
         )
     is_object = kind is dict
     names = list(dict.fromkeys(name for value in values for name in value)) if is_object else _ITEM_NAMES
-    chosen = choose_columns(names, config, str(path))
+    chosen = choose_columns(names, config, path, are_named=is_object)
     if is_object:
-        picked = {role: [value.get(names[i]) for value in values] for role, i in chosen.items()}
+        picked = {role: [value.get(names[i]) for value in values] for role, i in chosen.positions.items()}
     else:
         columns = [int(place.split()[1]) for place in places], values
-        picked = {role: list(columns[i]) for role, i in chosen.items()}
+        picked = chosen.of(columns)
     picked, of_row = _exploded(path, picked)
-    arrays = {role: _array(path, names[chosen[role]], each, config) for role, each in picked.items()}
-    return RawEdges(
-        table=pa.table(arrays),
-        source=str(path),
-        format="json",
-        names={role: names[i] for role, i in chosen.items()},
-        locate=lambda row: Place(f"{path}, {places[of_row[row]]}", json.dumps(values[of_row[row]])),
-        input_columns=columns_meant(names, config, str(path), are_named=is_object),
+    return chosen.edges(
+        "json",
+        {role: _array(path, name, picked[role], config) for role, name in chosen.names.items()},
+        lambda row: Place(f"{path}, {places[of_row[row]]}", json.dumps(values[of_row[row]])),
         dialect="objects" if is_object else "lists of items",
         n_columns=len(names) if is_object else None,
         header=tuple(names) if is_object else (),
     )
 
 
-_NAMES: dict[type, str] = {dict: "object", list: "list"}
-
-
 def _values(path: Path, config: InputConfig) -> Iterator[tuple[str, Any]]:
     """Yield each object or list, and its place."""
-    with open_text(path, config) as stream:
-        content = stream.read()
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise not_in_encoding(path, content[: error.start].count(b"\n") + 1, "") from None
+    text = read_text(path, config).removeprefix("\ufeff")
     lines = [(n, line) for n, line in enumerate(text.split("\n"), start=1) if line.strip()]
     try:
         first = json.loads(lines[0][1])

@@ -13,7 +13,7 @@ from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.io.compression import open_konect
 from mbe_stage.pipeline.io.raw import RawEdges, refuse_two_sets
-from mbe_stage.pipeline.io.text.snap import read_lines
+from mbe_stage.pipeline.io.text import snap
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ def read(path: Path, config: InputConfig) -> RawEdges:
             path,
             kind[1].decode(),
         )
-    return read_lines(path, config, "konect", "%")
+    return snap.read(path, config, "konect", "%")
 
 
 def _member(directory: Path) -> Path:

@@ -19,7 +19,7 @@ from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.io.raw import shortened
-from mbe_stage.pipeline.io.text.dialect import Dialect, joined
+from mbe_stage.pipeline.io.text.dialect import Dialect
 
 EMPTY = frozenset({"", "0", "0.0", "false", "f", "no", "n", "-", ".", "nan", "na", "none", "null"})
 """Cells of a matrix for "no edge", in lower case."""
@@ -32,6 +32,8 @@ MATRIX_SAMPLE = 1000
 """Rows of a typed table to check."""
 _NO_CELLS = (pa.types.is_nested, pa.types.is_temporal, pa.types.is_null)
 _ZEROS = 0.2
+# Settings for rows that are edges in the first two columns.
+_EDGES: dict[str, object] = {"input.left": "0", "input.right": "1"}
 _SHARED = 0.25
 
 
@@ -42,23 +44,18 @@ def refuse_other_layout(path: Path, config: InputConfig, dialect: Dialect) -> No
     rows = [[cell.strip() for cell in row] for row in dialect.rows if len(row) == dialect.n_columns]
     columns = list(zip(*rows, strict=True))
     if is_matrix(columns, has_names=dialect.has_header):
-        raise refuse_matrix(path, shortened(joined(dialect.rows[0])))
+        raise refuse_matrix(path, shortened(", ".join(dialect.rows[0])))
     if _are_transactions(rows, columns, has_names=dialect.has_header):
         raise InputError.at(
             path,
             line=dialect.n_skipped + 1,
-            found=f"{shortened(joined(dialect.rows[0]))}, which may be a transaction of items, or an edge in its first "
-            "two columns",
+            found=f"{shortened(', '.join(dialect.rows[0]))}, which may be a transaction of items, or an edge in its "
+            "first two columns",
             expected="an explicit setting",
             remedy=f"set {setting('input.format')} to fimi for transactions, or name the columns of the edges with "
             f"{setting('input.left')} and {setting('input.right')}",
-            settings=[{"input.format": "fimi", "input.delimiter": dialect.delimiter}, are_edges()],
+            settings=[{"input.format": "fimi", "input.delimiter": dialect.delimiter}, _EDGES],
         )
-
-
-def are_edges() -> dict[str, object]:
-    """Settings for rows that are edges in the first two columns."""
-    return {"input.left": "0", "input.right": "1"}
 
 
 def refuse_matrix(source: object, found: str) -> InputError:
@@ -69,7 +66,7 @@ def refuse_matrix(source: object, found: str) -> InputError:
         expected="an explicit setting",
         remedy=f"set {setting('input.format')} to biadjacency for a matrix, or name the columns of the edges with "
         f"{setting('input.left')} and {setting('input.right')}",
-        settings=[{"input.format": "biadjacency"}, are_edges()],
+        settings=[{"input.format": "biadjacency"}, _EDGES],
     )
 
 
@@ -125,11 +122,9 @@ def counts_items(rows: list[list[str]]) -> bool:
 def _are_padded(rows: list[list[str]]) -> bool:
     """Return whether empty fields occur only at the ends of rows, after different numbers of items."""
     lengths = [max((i for i, cell in enumerate(row, start=1) if cell), default=0) for row in rows]
-    return (
-        len(rows[0]) > _WIDE
-        and len(set(lengths)) >= _WIDE
-        and all(all(row[:length]) for row, length in zip(rows, lengths, strict=True))
-    )
+    if len(rows[0]) <= _WIDE or len(set(lengths)) < _WIDE:
+        return False
+    return all(all(row[:length]) for row, length in zip(rows, lengths, strict=True))
 
 
 def rising(columns: Sequence[Sequence[float]]) -> bool:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.errors import InputError
-from mbe_stage.pipeline.io.raw import RawEdges, choose_columns, columns_meant
+from mbe_stage.pipeline.io.raw import RawEdges, choose_columns
 from mbe_stage.pipeline.io.text.decoding import read_sample
 from mbe_stage.pipeline.io.text.delimited import read_columns
 from mbe_stage.pipeline.io.text.dialect import WHITESPACE, Dialect
@@ -16,12 +17,7 @@ from mbe_stage.pipeline.io.text.layout import refuse_count_line
 _NAMES = ("left", "right", "weight", "timestamp")
 
 
-def read(path: Path, config: InputConfig) -> RawEdges:
-    """Read a SNAP edge list."""
-    return read_lines(path, config, "snap", "#")
-
-
-def read_lines(path: Path, config: InputConfig, format_name: str, comment: str) -> RawEdges:
+def read(path: Path, config: InputConfig, format_name: str = "snap", comment: str = "#") -> RawEdges:
     """Read `left right [weight [timestamp]]` lines; lines that begin with `comment` and blank lines are skipped."""
     if config.comment is None:
         config = config.model_copy(update={"comment": comment})
@@ -34,16 +30,11 @@ def read_lines(path: Path, config: InputConfig, format_name: str, comment: str) 
     n_fields = max(2, len(first))
     names = [*_NAMES, *(f"field {i}" for i in range(4, n_fields))][:n_fields]
     dialect = Dialect(WHITESPACE, names, 0)
-    chosen = choose_columns(names, config, str(path))
-    table = read_columns(path, config, dialect, chosen)
-    refuse_count_line(path, config, [first], n_above, table)
-    return RawEdges(
-        table=table,
-        source=str(path),
-        format=format_name,
-        names={role: names[i] for role, i in chosen.items()},
-        locate=lambda row: place_of_row(path, config, dialect, row),
-        keys="integers",
-        input_columns=columns_meant(names, config, str(path), are_named=False),
-        n_columns=n_fields,
+    chosen = choose_columns(names, config, path, are_named=False)
+    columns, locate = (
+        read_columns(path, config, dialect, chosen.positions),
+        partial(place_of_row, path, config, dialect),
     )
+    raw = chosen.edges(format_name, columns, locate, keys="integers", n_columns=n_fields)
+    refuse_count_line(path, config, [first], n_above, raw.table)
+    return raw

@@ -10,6 +10,7 @@ import io
 import re
 from collections.abc import Iterable, Iterator
 from functools import partial
+from typing import Any
 
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import InputError
@@ -40,14 +41,21 @@ def whole_lines(chunks: Iterable[bytes], source: object) -> Iterator[bytes]:
 def line_blocks(stream: io.BufferedReader, source: str) -> Iterator[bytes]:
     """Yield blocks of whole lines, each line ended by a line feed."""
     for block in whole_lines(iter(partial(stream.read, _BLOCK_BYTES), b""), source):
-        yield _unix_lines(block if block.endswith(b"\n") else block + b"\n", source)
+        if b"\r" in block and b"\r" in (block := block.replace(b"\r\n", b"\n")):
+            raise InputError.at(
+                source,
+                found="a carriage return without a line feed",
+                expected="lines ended by LF or CR LF",
+                remedy="convert the line endings, for example with: tr '\\r' '\\n'",
+            )
+        yield block if block.endswith(b"\n") else block + b"\n"
 
 
 class IteratorStream(io.RawIOBase):
-    """A readable stream over byte pieces that are produced on demand."""
+    """A readable stream over byte pieces that are produced on demand; it closes other streams with itself."""
 
-    def __init__(self, pieces: Iterable[bytes]) -> None:
-        self._pieces = iter(pieces)
+    def __init__(self, pieces: Iterable[bytes], *owned: Any) -> None:
+        self._pieces, self._owned = iter(pieces), owned
         self._rest = memoryview(b"")
 
     def readable(self) -> bool:
@@ -68,19 +76,11 @@ class IteratorStream(io.RawIOBase):
         self._rest = self._rest[size:]
         return size
 
-
-def _unix_lines(block: bytes, source: str) -> bytes:
-    if b"\r" not in block:
-        return block
-    block = block.replace(b"\r\n", b"\n")
-    if b"\r" in block:
-        raise InputError.at(
-            source,
-            found="a carriage return without a line feed",
-            expected="lines ended by LF or CR LF",
-            remedy="convert the line endings, for example with: tr '\\r' '\\n'",
-        )
-    return block
+    def close(self) -> None:
+        """Close all streams."""
+        for stream in () if self.closed else self._owned:
+            stream.close()
+        super().close()
 
 
 def one_blank(block: bytes) -> bytes:
