@@ -17,8 +17,8 @@ LONGEST_FILE = 600
 PACKAGES = ("mbe_stage", "mbe_stage.groups", "mbe_stage.pipeline")
 # Limit of lines per folder, including unlisted subfolders. Raising one takes a comment with the reason.
 CEILINGS = {
-    # JSON lines and metrics of flows. New cases reported by events and a webhook: 230 lines.
-    "flows": 2_240,
+    # JSON lines and metrics of flows. New cases reported by events and a webhook: 230 lines. Saved steps of reading: 5.
+    "flows": 2_245,
     # Saved work among tasks: 50 lines.
     # A search without a listener makes no progress, and checked numbers are not set again: 10 lines.
     # What all plain engines answer, and arrays that sinks keep: 40 lines.
@@ -74,13 +74,13 @@ CEILINGS = {
     # problems shared on the device: 70. Keys that are counted beyond a budget: 10. The sink of lists, which cliques and
     # itemsets had each: 50.
     # Numbers of blocks among the columns of rows: 10. First uses of libraries by two processes: 30.
-    "pipeline/backends": 6_710,
+    "pipeline/backends": 6_715,
     # From groups to cases: looking, exporting, deciding. Contexts written: 30 lines.
     # Systems of exports, and inputs in memory, once: 10.
     "pipeline/cases": 2_540,
     # Attributes and times among further columns. Cleaning within a memory budget, with filters, buckets, keys of
-    # several columns, weights and times: 510 lines.
-    "pipeline/clean": 1_790,
+    # several columns, weights and times: 510 lines. What a resumed reading needs of them: 30.
+    "pipeline/clean": 1_820,
     # Commands made when they are asked for, and a start with less work for those that only read: 50 lines. `mbe demo`,
     # and `mbe clean --cache`: 50. JSON lines and metrics: 300. Options of keys and copies: 20.
     # Looking at cases, and exports for other systems: 360 lines. `mbe cases`: 120.
@@ -91,7 +91,8 @@ CEILINGS = {
     # The graph of a run, `RunResult.graph`: 30 lines. Reading within a memory budget: 100 lines.
     # Saved work in the journal, and chains of records: 90 lines.
     # What needs all results is refused with limits: 20 lines. Reading by workers of a cluster: 260 lines.
-    "pipeline/execution": 3_300,
+    # Steps of reading that are saved for a resumed run: 170 lines.
+    "pipeline/execution": 3_470,
     # Columns of keys encoded batch by batch, and a first look at further columns. All columns, for the rows
     # behind a case: 20 lines. Graphs of igraph: 50. Formal contexts, in part from the folder of itemsets: 100.
     # Repeated names of contexts and igraph refused, and encodings of contexts: 30. Shares of row groups: 15.

@@ -38,14 +38,7 @@ def clean(rows: Rows, config: InputConfig, backend: Backend) -> Edges[Any, Any]:
 
     Rows with a null in a column that is read are refused or dropped (`config.nulls`). Then the weight filter and the
     time filter apply to each row, and duplicate edges are merged. Weights and times that no filter reads may be
-    missing.
-
-    Parameters
-    ----------
-    config : InputConfig
-        The configuration that the reader got.
-    backend : Backend
-        The backend of the rows.
+    missing. The configuration is that of the reader.
 
     Raises
     ------
@@ -128,14 +121,7 @@ def bucket_of(config: InputConfig, half_later: bool) -> tuple[int, int]:
 
 
 def with_right(edges: Any, left_of_rows: Any, right: tuple[Any, Any], backend: Backend) -> Any:
-    """Return the edges of the same rows with other right vertices; left ids stay the same.
-
-    Parameters
-    ----------
-    left_of_rows : (n,) int32
-    right : pair
-        The right vertex of each row, and the right keys.
-    """
+    """Return the edges of the same rows with other right vertices, given those of each row and their keys."""
     right_of_rows, right_keys = right
     left_ids, right_ids = backend.distinct_pairs(left_of_rows, right_of_rows, len(edges.left_keys), len(right_keys))
     left_hashes, _ = edges.key_hashes()

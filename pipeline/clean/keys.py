@@ -29,20 +29,9 @@ _OF_EDGES = ("weight", "time")
 def number_keys(
     values: Any, key_type: KeyType, origin: KeyOrigin, refuse: Refusal, backend: Backend
 ) -> tuple[Any, Any]:
-    """Number the keys densely.
+    """Number the keys of a column without nulls: return ids, ``(n,) int32``, and ascending keys of int64 or text.
 
-    Parameters
-    ----------
-    values
-        A column of int64 or text, without nulls.
-    key_type, origin
-        They decide whether text may or must be integers: the configuration's choice and, for ``auto``, the format's.
-
-    Returns
-    -------
-    ids : (n,) int32
-    keys
-        A column of int64 or text, ascending and distinct; ``keys[ids[i]]`` is ``values[i]``.
+    Text may or must be integers by the configuration's `key_type` and, for ``auto``, by the format's `origin`.
     """
     codes, distinct = backend.factorised(values)
     _refuse_too_many(len(distinct), refuse)
@@ -62,19 +51,9 @@ def number_keys(
 def number_tuples(
     parts: Sequence[tuple[Any, Any]], refuse: Refusal, backend: Backend, paired: Paired | None = None
 ) -> tuple[Any, Any]:
-    """Number keys of several columns densely: each is the JSON array of its parts, ``["a",5]``.
+    """Number keys of several columns as `number_keys` does: each is the JSON array of its parts, ``["a",5]``.
 
-    Parameters
-    ----------
-    parts : sequence of pair
-        The result of `number_keys` for each column, all of the same rows.
-    paired : callable, optional
-        Replacement of the default pairing, for ids that are not arrays.
-
-    Returns
-    -------
-    ids, keys
-        See `number_keys`; keys of several columns are text.
+    `parts` has the results of `number_keys` for the columns. `paired` numbers pairs of ids that are not arrays.
     """
     if len(parts) == 1:
         return parts[0]
