@@ -20,7 +20,6 @@ from mbe_stage.bicliques.cpu import layout
 from mbe_stage.bicliques.cpu.closed_sets import (
     CLOSED_SET_WIDTH,
     TOUCHING,
-    bit_masks,
     closed_sets,
     column_groups,
     singles_inside,
@@ -32,6 +31,7 @@ from mbe_stage.bicliques.cpu.closed_sets import (
 from mbe_stage.bicliques.cpu.emit import (
     UNWEIGHED,
     count_each,
+    count_left_set,
     count_size,
     emit_word,
     is_hopeless,
@@ -39,6 +39,7 @@ from mbe_stage.bicliques.cpu.emit import (
     medium_columns,
     needs_weights,
     path_multiplicity,
+    right_weight,
     take_closed_sets,
     word_weight,
 )
@@ -60,7 +61,7 @@ _ONE = _U(1)
 
 
 @compiled(nrt=False)
-def push_bitset_frame(top, raw_end, excluded, behind, n_path, columns, worker, sizes, output):
+def push_bitset_frame(top, raw_end, excluded, behind, weighed, n_path, columns, worker, sizes, output):
     """Make a frame from the raw candidate rows ``words[top:raw_end]``, unless there is nothing below it.
 
     The arena must have room for the rows, all excluded ones and their hash table. The entries behind the rows are used
@@ -78,15 +79,21 @@ def push_bitset_frame(top, raw_end, excluded, behind, n_path, columns, worker, s
     words, control, frames = worker.words, worker.control, worker.frames
     depth = control[layout.DEPTH]
     if output is None:
-        kept_end, ints_start, ints_top, n_most = _settle_rows(top, raw_end, excluded, behind, n_path, worker, sizes)
+        ints_top = behind.payload
+        if weighed.start == top:
+            is_weighed = needs_weights(n_path, sizes)
+            kept_end = _settle_rows(top, raw_end, excluded, behind, is_weighed, worker)
+            weighed = layout.Weighed(top, kept_end, behind.payload, n_path)
+            ints_top += kept_end - top if is_weighed else 0
+        else:
+            kept_end = _settle_rows(top, raw_end, excluded, behind, False, worker)
         if DOMINATED and kept_end == top + 1:
-            if ints_top == ints_start:
-                control[layout.COUNT] += 1
+            if needs_weights(n_path, sizes):
+                count_left_set(words[top], weighed, columns, worker, sizes)
             else:
-                n_left = word_weight(words[top], columns, worker.ints)
-                count_size(n_left, n_path + np.int64(worker.ints[ints_start]), control, sizes)
+                control[layout.COUNT] += 1
             return
-        n_least = n_path
+        ints_start, n_least, n_most = weighed.weights, n_path, np.int64(0)
     else:
         kept_end = raw_end
         if DOMINATED:
@@ -100,8 +107,12 @@ def push_bitset_frame(top, raw_end, excluded, behind, n_path, columns, worker, s
     union = _U(0)
     for k in range(top, kept_end):
         union |= words[k]
-    if sizes.constraints[ACTIVE] and ints_top > ints_start:
+    if sizes.constraints[ACTIVE] and (output is not None or needs_weights(n_path, sizes)):
         left_most = word_weight(union, columns, worker.ints)
+        if output is None:
+            for k in range(weighed.end - weighed.start):
+                n_most += np.int64(worker.ints[ints_start + k]) if words[weighed.start + k] & union != _U(0) else 0
+            n_most += weighed.n_path - n_path
         if is_hopeless(left_most, n_least + 1, n_least + n_most, sizes.constraints):
             return
     children_end = kept_end
@@ -124,6 +135,9 @@ def push_bitset_frame(top, raw_end, excluded, behind, n_path, columns, worker, s
     frames[depth, layout.N_ROWS] = kept_end - top
     frames[depth, layout.N_EXCLUDED] = end - kept_end
     frames[depth, layout.SINGLES] = np.int64(singles)
+    frames[depth, layout.WEIGHED] = weighed.start
+    frames[depth, layout.WEIGHED_END] = weighed.end
+    frames[depth, layout.WEIGHED_PATH] = weighed.n_path
     frames[depth, layout.WORDS] = top
     frames[depth, layout.WORDS_TOP] = end
     frames[depth, layout.INTS] = ints_start
@@ -136,37 +150,35 @@ def push_bitset_frame(top, raw_end, excluded, behind, n_path, columns, worker, s
 
 
 @njit(inline="always")
-def _settle_rows(top, raw_end, excluded, behind, n_path, worker, sizes):
-    """Drop dominated rows, sort the others and merge equal ones, with their weights if these are needed.
+def _settle_rows(top, raw_end, excluded, behind, are_weighed, worker):
+    """Drop dominated rows, sort the others and merge equal ones, with their weights if they have some.
 
     Returns
     -------
-    kept_end, ints_start, ints_top, n_right : int
-        End of the rows, begin and end of their weights in the arena of ints, and the sum of these.
+    int
+        End of the rows.
     """
     words, ints = worker.words, worker.ints
     kept_end = raw_end
-    n_right = np.int64(0)
     # Two thirds of the rows are dominated: looking at each is cheaper than sorting them all.
-    if not needs_weights(n_path, sizes):
+    if not are_weighed:
         if DOMINATED:
             kept_end = drop_dominated(words, top, raw_end, excluded, None, top)
         sort_rows(words, top, kept_end, None, top)
-        return merge_equal(words, top, kept_end), behind.payload, behind.payload, n_right
+        return merge_equal(words, top, kept_end)
     if DOMINATED:
         kept_end = drop_dominated(words, top, raw_end, excluded, ints, behind.payload)
     sort_rows(words, top, kept_end, ints, behind.payload)
     raw_end, kept_end = kept_end, top
     for k in range(top, raw_end):
         weight = ints[behind.payload + k - top]
-        n_right += weight
         if k > top and words[k] == words[kept_end - 1]:
             ints[behind.payload + kept_end - 1 - top] += weight
         else:
             words[kept_end] = words[k]
             ints[behind.payload + kept_end - top] = weight
             kept_end += 1
-    return kept_end, behind.payload, behind.payload + kept_end - top, n_right
+    return kept_end
 
 
 @njit(inline="always")
@@ -234,6 +246,8 @@ def walk_bitset_frames(worker, sizes, output, work_limit):
         columns = layout.Columns(
             frames[depth, layout.COLUMNS], _U(frames[depth, layout.HEAVY]), _U(frames[depth, layout.WIDE])
         )
+        weighed_at, weights_at = frames[depth, layout.WEIGHED], frames[depth, layout.INTS]
+        has_weights = weighed_at == rows_at
         end = rows_at + frames[depth, layout.END]
         row_at = rows_at + frames[depth, layout.CURSOR]
         steps = 8 + ((excluded_end - rows_at) >> 2)
@@ -251,14 +265,22 @@ def walk_bitset_frames(worker, sizes, output, work_limit):
             # To a later sibling, this one is an excluded row.
             singles, covered = singles | left, singles
             excluded = layout.Excluded(excluded_at, excluded_end, covered, rows_at, row_at)
+            # Earlier siblings hold no left set below this one.
+            before = row_at - rows_at if has_weights else 0
+            weighed = layout.Weighed(
+                weighed_at + before,
+                frames[depth, layout.WEIGHED_END],
+                weights_at + before,
+                frames[depth, layout.WEIGHED_PATH],
+            )
             if CLOSED_SETS and output is None and popcount(left) <= CLOSED_SET_WIDTH:
                 # Counting needs no list of the child's rows.
-                _count_small_child(left, excluded, n_path, columns, depth, worker, sizes)
+                _count_small_child(left, excluded, weighed, n_path, columns, worker, sizes)
                 row_at += 1
                 continue
             n_out, left_used, right_used = control[layout.N_OUT], control[layout.LEFT_USED], control[layout.RIGHT_USED]
             count = control[layout.COUNT]
-            status = _visit_child(left, excluded, n_path, columns, depth, worker, sizes, output)
+            status = _visit_child(left, excluded, weighed, n_path, columns, depth, worker, sizes, output)
             if status != OK:
                 control[layout.N_OUT], control[layout.LEFT_USED], control[layout.RIGHT_USED] = (
                     n_out,
@@ -282,11 +304,10 @@ def walk_bitset_frames(worker, sizes, output, work_limit):
 
 
 @njit(inline="always")
-def _count_small_child(left, excluded, n_path, columns, depth, worker, sizes):
+def _count_small_child(left, excluded, weighed, n_path, columns, worker, sizes):
     """Count the bicliques of a child with at most six columns, and of its subtree."""
-    words, ints, control = worker.words, worker.ints, worker.control
+    words, control = worker.words, worker.control
     row_at, rows_end = excluded.siblings_end, excluded.start
-    weights_at = worker.frames[depth, layout.INTS] + row_at - excluded.siblings
     heavy, least = left & columns.heavy, sizes.least_in_words
     has_medium = least > UNWEIGHED and medium_columns(left, columns) != _U(0)
     # Single columns that are left sets.
@@ -294,17 +315,15 @@ def _count_small_child(left, excluded, n_path, columns, depth, worker, sizes):
     is_only = popcount(left) <= (1 if alone != _U(0) else 2) or (heavy == _U(0) and popcount(left) <= least)
     if DOMINATED and is_only:
         # All other left sets below are too small, or excluded.
-        if not needs_weights(n_path, sizes):
+        if needs_weights(n_path, sizes):
+            count_left_set(left, weighed, columns, worker, sizes)
+        else:
             control[layout.COUNT] += 1
-            return
-        for k in range(rows_end - row_at):
-            n_path += np.int64(ints[weights_at + k]) if left & ~words[row_at + k] == _U(0) else 0
-        count_size(word_weight(left, columns, ints), n_path, control, sizes)
         return
     # All results below contain the child's own row.
     n_least = n_path + 1
     if n_least < sizes.constraints[MIN_RIGHT]:
-        n_least = n_path + np.int64(ints[weights_at])
+        n_least = right_weight(left, weighed, worker)
     forbidden = subsets_inside(words, excluded.start, excluded.end, left)
     forbidden |= subsets_inside(words, excluded.siblings, row_at, left) | singles_inside(excluded.singles, left)
     # The child's own row is a candidate: its left set is a result itself.
@@ -314,12 +333,11 @@ def _count_small_child(left, excluded, n_path, columns, depth, worker, sizes):
     if not (has_medium or sizes.are_exact or n_least < sizes.constraints[MIN_RIGHT]):
         control[layout.COUNT] += popcount(closed)
     elif closed != _U(0):
-        bit_masks(left, worker.masks)
-        count_each(closed, n_path, left, row_at, rows_end, weights_at, columns, worker, sizes)
+        count_each(closed, left, weighed, columns, worker, sizes)
 
 
 @njit(inline="always")
-def _visit_child(left, excluded, n_path, columns, depth, worker, sizes, output):
+def _visit_child(left, excluded, weighed, n_path, columns, depth, worker, sizes, output):
     """Visit a child, a maximal biclique; push it unless its subtree is finished on the spot.
 
     The node's rows stand between its earlier siblings, which are excluded for the child, and its excluded rows.
@@ -348,44 +366,52 @@ def _visit_child(left, excluded, n_path, columns, depth, worker, sizes, output):
         return layout.INTS_SHORT
     behind = layout.Behind(ints_top, groups_at, ids_at)
     if output is None:
-        raw_end, n_path = _narrow_rows(left, excluded, n_path, columns, behind, top, worker, sizes)
+        raw_end, n_path = _narrow_rows(left, excluded, weighed, n_path, columns, top, worker, sizes)
     else:
         raw_end, n_path = _narrow_groups(left, excluded, n_path, columns, behind, top, worker, least)
         if not emit_word(left, columns, n_path, top, top, behind, worker, sizes, output):
             return OUTPUT_FULL
     if raw_end == top:
         return OK
-    if DOMINATED and output is None and raw_end - top <= 2 and not needs_weights(n_path, sizes):
-        count_pair(words[top], words[raw_end - 1], excluded, columns, least, worker)
+    if DOMINATED and output is None and raw_end - top <= 2:
+        count_pair(words[top], words[raw_end - 1], excluded, weighed, n_path, columns, worker, sizes)
         return OK
     if COLUMN_GROUPS and column_groups(words, top, raw_end, masks):
         forbidden = subsets_of(words, excluded.start, excluded.end, left, masks)
         forbidden |= subsets_of(words, rows_at, row_at, left, masks) | subsets_of_singles(excluded.singles, masks)
         closed = closed_sets(subsets_of(words, top, raw_end, left, masks), forbidden)
-        is_taken = take_closed_sets(closed, n_path, top, raw_end, behind, columns, worker, sizes, output)
+        is_taken = take_closed_sets(closed, n_path, top, raw_end, behind, weighed, columns, worker, sizes, output)
         return OK if is_taken else OUTPUT_FULL
-    push_bitset_frame(top, raw_end, excluded, behind, n_path, columns, worker, sizes, output)
+    push_bitset_frame(top, raw_end, excluded, behind, weighed, n_path, columns, worker, sizes, output)
     return OK
 
 
 @compiled(nrt=False)
-def count_pair(first, second, excluded, columns, least, worker):
+def count_pair(first, second, excluded, weighed, n_path, columns, worker, sizes):
     """Count the left sets below a node with one candidate's row or two, perhaps equal ones: rows and what they share.
 
     The rows are wide enough. Left sets around one that no excluded row holds are not excluded, either.
     """
     words, control = worker.words, worker.control
-    both = first & second
-    if both != _U(0) and is_wide(both, columns, worker.ints, least) and not is_excluded(both, words, excluded):
-        control[layout.COUNT] += 1 + (first != both) + (second != both)
-        return
+    both, is_weighed = first & second, needs_weights(n_path, sizes)
+    is_shared = both != _U(0) and is_wide(both, columns, worker.ints, sizes.least_in_words)
+    is_shared = is_shared and not is_excluded(both, words, excluded)
+    if is_shared:
+        if not is_weighed:
+            control[layout.COUNT] += 1 + (first != both) + (second != both)
+            return
+        count_left_set(both, weighed, columns, worker, sizes)
     for row in (first, second):
-        control[layout.COUNT] += row != both and not is_excluded(row, words, excluded)
+        is_left_set = row != both and (is_shared or not is_excluded(row, words, excluded))
+        if is_weighed and is_left_set:
+            count_left_set(row, weighed, columns, worker, sizes)
+        elif not is_weighed:
+            control[layout.COUNT] += is_left_set
 
 
 @njit(inline="always")
-def _narrow_rows(left, excluded, n_path, columns, behind, top, worker, sizes):
-    """Count a child and write its candidates' rows, with their weights if these are needed.
+def _narrow_rows(left, excluded, weighed, n_path, columns, top, worker, sizes):
+    """Count a child and write its candidates' rows.
 
     Returns
     -------
@@ -395,23 +421,16 @@ def _narrow_rows(left, excluded, n_path, columns, behind, top, worker, sizes):
     words, ints, control = worker.words, worker.ints, worker.control
     least = sizes.least_in_words
     raw_end = top
+    alone = ~excluded.singles
+    for k in range(excluded.siblings_end + 1, excluded.start):
+        row = words[k] & left
+        words[raw_end] = row
+        is_kept = is_wide(row, columns, ints, least) if least > 1 else row & (row - _ONE) | row & alone != _U(0)
+        raw_end += is_kept & (row != left)
     if not needs_weights(n_path, sizes):
-        alone = ~excluded.singles
-        for k in range(excluded.siblings_end + 1, excluded.start):
-            row = words[k] & left
-            words[raw_end] = row
-            is_kept = is_wide(row, columns, ints, least) if least > 1 else row & (row - _ONE) | row & alone != _U(0)
-            raw_end += is_kept & (row != left)
         control[layout.COUNT] += 1
         return raw_end, n_path + 1
-    payload_at, weights_at = behind.payload - top, behind.groups - excluded.siblings
-    for k in range(excluded.siblings_end, excluded.start):
-        row = words[k] & left
-        weight = ints[weights_at + k]
-        words[raw_end] = row
-        ints[payload_at + raw_end] = weight
-        raw_end += is_wide(row, columns, ints, least) & (row != left)
-        n_path += np.int64(weight) if row == left else 0
+    n_path = right_weight(left, weighed, worker)
     count_size(word_weight(left, columns, ints), n_path, control, sizes)
     return raw_end, n_path
 

@@ -19,6 +19,7 @@ from mbe_stage.bicliques.cpu.bitset_walk import count_pair, push_bitset_frame
 from mbe_stage.bicliques.cpu.closed_sets import (
     CLOSED_SET_WIDTH,
     TOUCHING,
+    bit_masks,
     closed_sets,
     column_groups,
     subsets_of,
@@ -27,7 +28,7 @@ from mbe_stage.bicliques.cpu.closed_sets import (
 )
 from mbe_stage.bicliques.cpu.emit import (
     UNWEIGHED,
-    count_subsets,
+    count_size,
     is_wide,
     needs_weights,
     take_child,
@@ -137,7 +138,7 @@ def _visit_bitmap_child(child, worker, sizes, output):
     bits, nonzero, control, node = worker.bits, worker.nonzero, worker.control, child.node
     n_path, width = worker.frames[child.depth, layout.N_PATH], child.left_end - child.left_at
     heavy = wide = _U(0)
-    if width <= 2 and output is None and not sizes.are_exact and _count_pair_of_columns(child, n_path, worker, sizes):
+    if width <= 2 and output is None and _count_pair_of_columns(child, n_path, worker, sizes):
         return OK
     n_nonzero = n_left = _NONE
     bit = _ONE
@@ -163,7 +164,10 @@ def _visit_bitmap_child(child, worker, sizes, output):
         child = layout.Child(
             node, weights, starts, row_ids, offsets, members, ids, row, left_at, left_end, n_left, n_ids, depth
         )
-    if CLOSED_SETS and output is None and width <= CLOSED_SET_WIDTH:
+    # Without columns of medium weight, and with enough on the path, their numbers decide.
+    # All left sets but the child's own are in two rows or more.
+    is_weighed = (sizes.constraints[MIN_LEFT] > UNWEIGHED and heavy != wide) or needs_weights(n_path + 1, sizes)
+    if CLOSED_SETS and output is None and width <= CLOSED_SET_WIDTH and not is_weighed:
         _count_small_child(child, heavy, wide, n_nonzero, worker, sizes)
         return OK
     full = ~_U(0) >> _U(layout.WORD_BITS - width)
@@ -202,13 +206,19 @@ def _count_pair_of_columns(child, n_path, worker, sizes):
     n_right = n_path + np.int64(sizes.right_multiplicities[node[child.row_ids + row]])
     end = child.column_members + node[child.column_offsets + a + 1]
     other_end = child.column_members + node[child.column_offsets + b + 1]
-    while n_right < sizes.constraints[MIN_RIGHT] and one < end and other < other_end:
+    for j in range(one, end if a == b and sizes.are_exact else one):
+        n_right += np.int64(sizes.right_multiplicities[node[child.row_ids + node[j]]]) if node[j] > row else 0
+    one = end if a == b and sizes.are_exact else one
+    while (sizes.are_exact or n_right < sizes.constraints[MIN_RIGHT]) and one < end and other < other_end:
         first, second = node[one], node[other]
         if first == second and first > row:
             n_right += np.int64(sizes.right_multiplicities[node[child.row_ids + first]])
         one += first <= second
         other += second <= first
-    control[layout.COUNT] += n_right >= sizes.constraints[MIN_RIGHT]
+    if sizes.are_exact:
+        count_size(_weight(node, child.column_weights, child.left_at, child.left_end), n_right, control, sizes)
+    else:
+        control[layout.COUNT] += n_right >= sizes.constraints[MIN_RIGHT]
     return True
 
 
@@ -223,12 +233,9 @@ def _count_small_child(child, heavy, wide, n_nonzero, worker, sizes):
         child.left_end - child.left_at,
     )
     full = (_ONE << _U(width)) - _ONE
-    # Without columns of medium weight, and with enough on the path, their numbers decide.
-    # All left sets but the child's own are in two rows or more.
-    is_weighed = (least > UNWEIGHED and heavy != wide) or needs_weights(n_path + 1, sizes)
     # If it alone has all columns, its own right vertices have to be enough.
     n_right = n_path + 1
-    if n_right < sizes.constraints[MIN_RIGHT] and not is_weighed:
+    if n_right < sizes.constraints[MIN_RIGHT]:
         for k in range(n_nonzero):
             n_right += np.int64(bits[nonzero[k]] == full)
         if n_right == n_path + 2:
@@ -238,25 +245,12 @@ def _count_small_child(child, heavy, wide, n_nonzero, worker, sizes):
         member = _ONE << bits[other]
         candidates |= member if other >= child.row else _U(0)
         forbidden |= member if other < child.row else _U(0)
-        bits[other] = bits[other] if is_weighed else _U(0)
+        bits[other] = _U(0)
     # The child's own row is among the candidates: its left set is a result itself.
     closed = closed_sets(candidates, forbidden)
-    if not is_weighed:
-        closed &= wide_subsets(least) | TOUCHING[wide] | (TOUCHING[heavy] & wide_subsets(least - 1))
-        closed &= ~(_ONE << full) if n_right < sizes.constraints[MIN_RIGHT] else ~_U(0)
-        control[layout.COUNT] += popcount(closed)
-        return
-    if closed != _U(0):
-        weights = worker.weights
-        for k in range(width):
-            weights[k] = node[child.column_weights + node[child.left_at + k]]
-        for k in range(n_nonzero):
-            if nonzero[k] >= child.row:
-                weight = sizes.right_multiplicities[node[child.row_ids + nonzero[k]]]
-                weights[CLOSED_SET_WIDTH + np.int64(bits[nonzero[k]])] += weight
-        count_subsets(closed, candidates, n_path, worker, sizes)
-    for k in range(n_nonzero):
-        bits[nonzero[k]] = _U(0)
+    closed &= wide_subsets(least) | TOUCHING[wide] | (TOUCHING[heavy] & wide_subsets(least - 1))
+    closed &= ~(_ONE << full) if n_right < sizes.constraints[MIN_RIGHT] else ~_U(0)
+    control[layout.COUNT] += popcount(closed)
 
 
 @compiled(nrt=False)
@@ -306,16 +300,20 @@ def _open_bitset_frame(child, kept, columns, full, n_path, n_nonzero, worker, si
         write_column_ids(child, kept, ints, starts_at, layout.WORD_BITS + 1, columns.at + layout.COLUMN_IDS)
     behind = layout.Behind(payload_at, layout.NO_GROUPS, 0)
     excluded = layout.Excluded(excluded_at, excluded_end, singles, top, top)
-    if DOMINATED and output is None and raw_end - top <= 2 and not needs_weights(n_path, sizes):
-        count_pair(words[top], words[raw_end - 1], excluded, columns, sizes.least_in_words, worker)
+    weighed = layout.Weighed(top, raw_end, payload_at, n_path)
+    if DOMINATED and output is None and raw_end - top <= 2:
+        count_pair(words[top], words[raw_end - 1], excluded, weighed, n_path, columns, worker, sizes)
         return OK
-    if COLUMN_GROUPS and column_groups(words, top, raw_end, masks):
+    has_few = kept.n_new <= CLOSED_SET_WIDTH
+    if has_few:
+        bit_masks((_ONE << _U(kept.n_new)) - _ONE, masks)
+    if COLUMN_GROUPS and (has_few or column_groups(words, top, raw_end, masks)):
         everything = ~_U(0)
         forbidden = subsets_of(words, excluded_at, excluded_end, everything, masks) | subsets_of_singles(singles, masks)
         closed = closed_sets(subsets_of(words, top, raw_end, everything, masks), forbidden)
-        is_taken = take_closed_sets(closed, n_path, top, raw_end, behind, columns, worker, sizes, output)
+        is_taken = take_closed_sets(closed, n_path, top, raw_end, behind, weighed, columns, worker, sizes, output)
         return OK if is_taken else OUTPUT_FULL
-    push_bitset_frame(top, raw_end, excluded, behind, n_path, columns, worker, sizes, output)
+    push_bitset_frame(top, raw_end, excluded, behind, weighed, n_path, columns, worker, sizes, output)
     return OK
 
 
@@ -344,7 +342,8 @@ def _divide_rows(child, columns, full, n_path, n_nonzero, payload_at, can_merge,
     excluded_at = words.size
     # Half of the rows and more hold a single column. Excluded ones go into one word, and so do candidates' if no
     # weights stand behind them (`can_merge`).
-    singles = lone = _U(0)
+    lone = _U(0)
+    singles = ~columns.wide if sizes.constraints[MIN_LEFT] > 1 else _U(0)
     for k in range(n_nonzero):
         other = nonzero[k]
         known = bits[other]
@@ -371,9 +370,7 @@ def _divide_rows(child, columns, full, n_path, n_nonzero, payload_at, can_merge,
             row_id = child.node[child.row_ids + other]
             words[raw_end] = known
             ints[payload_at + raw_end - top] = row_id if output is not None else sizes.right_multiplicities[row_id]
-            raw_end += is_wide(known, columns, ints, least)
-    if sizes.constraints[MIN_LEFT] > 1:
-        singles |= ~columns.wide
+            raw_end += is_wide(known, columns, ints, least) & (not is_single or known & ~singles != _U(0))
     lone &= ~singles
     while lone != _U(0):
         words[raw_end] = lone & (~lone + _ONE)

@@ -161,7 +161,7 @@ def _drop_single_columns(collected, n_left, drops_candidates, worker):
             end += 1
         n_dropped += last - end
         ints[excluded_at + k] = end - first
-        if not drops_candidates:
+        if not drops_candidates and end == first:
             continue
         begin, lone = first, np.int64(-1)
         for j in range(first - 1, start - 1, -1):

@@ -80,6 +80,61 @@ def _inside_any(module):
 
 
 @intrinsic
+def weight_of_holders(typing_context, words, start, end, columns, ints, weights_at):  # noqa: ARG001 - the signature is Numba's
+    """Sum the weights, from ``ints[weights_at]`` on, of the rows ``words[start:end]`` that hold all `columns`."""
+
+    def build(context, builder, signature, args):
+        words, start, end, columns, ints, weights_at = args
+        rows, weights = (context.make_array(signature.args[k])(context, builder, args[k]).data for k in (0, 4))
+        places = builder.gep(rows, [start]), builder.gep(weights, [weights_at])
+        return builder.call(_weight_of_holders(builder.module), [*places, builder.sub(end, start), columns])
+
+    return types.int64(words, types.int64, types.int64, types.uint64, ints, types.int64), build
+
+
+def _weight_of_holders(module):
+    """The function in LLVM: rows in steps of eight, the last step with fewer."""
+    weight, weights = ir.IntType(32), ir.VectorType(ir.IntType(32), _LANES)
+    kind = ir.FunctionType(_WORD, [_WORD.as_pointer(), weight.as_pointer(), _WORD, _WORD])
+    function = cgutils.get_or_insert_function(module, kind, "mbe_weight_of_holders")
+    if function.blocks:
+        return function
+    function.linkage = "linkonce_odr"
+    rows, numbers, n, columns = function.args
+    entry, step, done = (function.append_basic_block(name) for name in ("entry", "step", "done"))
+    builder = ir.IRBuilder(entry)
+    wanted, limit = _all_lanes(builder, columns), _all_lanes(builder, n)
+    builder.branch(step)
+
+    builder.position_at_end(step)
+    at, total = builder.phi(_WORD), builder.phi(weights)
+    lanes = builder.add(_all_lanes(builder, at), ir.Constant(_ROWS, list(range(_LANES))))
+    is_row = builder.icmp_signed("<", lanes, limit)
+    held = builder.and_(_masked_load(builder, rows, at, _ROWS, "v8i64", is_row), wanted)
+    is_holder = builder.and_(is_row, builder.icmp_signed("==", held, wanted))
+    later_total = builder.add(total, _masked_load(builder, numbers, at, weights, "v8i32", is_holder))
+    later = builder.add(at, _number(_LANES))
+    for phi, first, following in ((at, _number(0), later), (total, ir.Constant(weights, [0] * _LANES), later_total)):
+        phi.add_incoming(first, entry)
+        phi.add_incoming(following, step)
+    builder.cbranch(builder.icmp_signed("<", later, n), step, done)
+
+    builder.position_at_end(done)
+    name = "llvm.vector.reduce.add.v8i32"
+    add = cgutils.get_or_insert_function(module, ir.FunctionType(weight, [weights]), name)
+    builder.ret(builder.zext(builder.call(add, [later_total]), _WORD))
+    return function
+
+
+def _masked_load(builder, entries, at, kind, name, is_loaded):
+    """The lanes of a vector from ``entries[at]`` on that are to be loaded; the others are 0."""
+    place = builder.bitcast(builder.gep(entries, [at]), kind.as_pointer())
+    signature = ir.FunctionType(kind, [kind.as_pointer(), ir.IntType(32), is_loaded.type, kind])
+    load = cgutils.get_or_insert_function(builder.module, signature, f"llvm.masked.load.{name}.p0{name}")
+    return builder.call(load, [place, ir.IntType(32)(4), is_loaded, ir.Constant(kind, [0] * _LANES)])
+
+
+@intrinsic
 def restrict_eight(typing_context, words, start, end, mask, inside, kept, heavy, least):  # noqa: ARG001 - the signature is Numba's
     """Restrict rows to a mask, eight at a time, where the processor has AVX-512; elsewhere it leaves all of them.
 
