@@ -342,8 +342,7 @@ def _visit_child(left, excluded, weighed, n_path, columns, depth, worker, sizes,
 
     The node's rows stand between its earlier siblings, which are excluded for the child, and its excluded rows.
     """
-    words, ints, control, frames, masks = worker.words, worker.ints, worker.control, worker.frames, worker.masks
-    least = sizes.least_in_words
+    words, frames, masks, least = worker.words, worker.frames, worker.masks, sizes.least_in_words
     if not DOMINATED and is_excluded(left, words, excluded):
         return OK
     top, ints_top, groups_at = (
@@ -353,17 +352,12 @@ def _visit_child(left, excluded, weighed, n_path, columns, depth, worker, sizes,
     )
     rows_at, row_at, rows_end = excluded.siblings, excluded.siblings_end, excluded.start
     n_all_excluded = excluded.end - excluded.start + row_at - rows_at
-    needed = top + rows_end - rows_at + n_all_excluded + table_size(n_all_excluded)
-    if needed > words.size:
-        control[layout.NEEDED] = needed
-        return layout.WORDS_SHORT
     ids_at = groups_at + rows_end - rows_at + 1
-    needed = ints_top + rows_end - rows_at
-    if output is not None:
-        needed += rows_end - rows_at + 2 + ints_top - ids_at
-    if needed > ints.size:
-        control[layout.NEEDED] = needed
-        return layout.INTS_SHORT
+    n_ints = 0 if output is None else ints_top + 2 * (rows_end - rows_at) + 2 + ints_top - ids_at
+    n_words = top + rows_end - rows_at + n_all_excluded + table_size(n_all_excluded)
+    status = layout.shortage(n_words, n_ints, worker)
+    if status != OK:
+        return status
     behind = layout.Behind(ints_top, groups_at, ids_at)
     if output is None:
         raw_end, n_path = _narrow_rows(left, excluded, weighed, n_path, columns, top, worker, sizes)

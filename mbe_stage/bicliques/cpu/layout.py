@@ -18,6 +18,8 @@ from numba import boolean, int64, types
 from mbe_stage.runtime.jit import INTS as _INTS
 from mbe_stage.runtime.jit import LONGS as _LONGS
 from mbe_stage.runtime.jit import WORDS as _WORDS
+from mbe_stage.runtime.jit import compiled
+from mbe_stage.search.cpu.quanta import OK
 
 
 class WorkerState(NamedTuple):
@@ -286,3 +288,15 @@ NO_GROUPS = -1
 INTS_SHORT = 4
 WORDS_SHORT = 5
 FRAMES_SHORT = 6
+
+
+@compiled(nrt=False, inlined=True)
+def shortage(n_words, n_ints, worker):
+    """The status of an arena with fewer entries than these, or ``OK``."""
+    if n_words > worker.words.size:
+        worker.control[NEEDED] = n_words
+        return WORDS_SHORT
+    if n_ints > worker.ints.size:
+        worker.control[NEEDED] = n_ints
+        return INTS_SHORT
+    return OK
