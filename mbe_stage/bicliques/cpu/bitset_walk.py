@@ -79,19 +79,13 @@ def push_bitset_frame(top, raw_end, excluded, behind, weighed, n_path, columns, 
     words, control, frames = worker.words, worker.control, worker.frames
     depth = control[layout.DEPTH]
     if output is None:
-        ints_top = behind.payload
+        has_weights = weighed.start == top and needs_weights(n_path, sizes)
+        kept_end = _settle_rows(top, raw_end, excluded, behind, has_weights, worker)
+        ints_top = behind.payload + (kept_end - top if has_weights else 0)
         if weighed.start == top:
-            is_weighed = needs_weights(n_path, sizes)
-            kept_end = _settle_rows(top, raw_end, excluded, behind, is_weighed, worker)
             weighed = layout.Weighed(top, kept_end, behind.payload, n_path)
-            ints_top += kept_end - top if is_weighed else 0
-        else:
-            kept_end = _settle_rows(top, raw_end, excluded, behind, False, worker)
         if DOMINATED and kept_end == top + 1:
-            if needs_weights(n_path, sizes):
-                count_left_set(words[top], weighed, columns, worker, sizes)
-            else:
-                control[layout.COUNT] += 1
+            count_left_set(words[top], n_path, weighed, columns, worker, sizes)
             return
         ints_start, n_least, n_most = weighed.weights, n_path, np.int64(0)
     else:
@@ -150,7 +144,7 @@ def push_bitset_frame(top, raw_end, excluded, behind, weighed, n_path, columns, 
 
 
 @njit(inline="always")
-def _settle_rows(top, raw_end, excluded, behind, are_weighed, worker):
+def _settle_rows(top, raw_end, excluded, behind, has_weights, worker):
     """Drop dominated rows, sort the others and merge equal ones, with their weights if they have some.
 
     Returns
@@ -161,7 +155,7 @@ def _settle_rows(top, raw_end, excluded, behind, are_weighed, worker):
     words, ints = worker.words, worker.ints
     kept_end = raw_end
     # Two thirds of the rows are dominated: looking at each is cheaper than sorting them all.
-    if not are_weighed:
+    if not has_weights:
         if DOMINATED:
             kept_end = drop_dominated(words, top, raw_end, excluded, None, top)
         sort_rows(words, top, kept_end, None, top)
@@ -315,10 +309,7 @@ def _count_small_child(left, excluded, weighed, n_path, columns, worker, sizes):
     is_only = popcount(left) <= (1 if alone != _U(0) else 2) or (heavy == _U(0) and popcount(left) <= least)
     if DOMINATED and is_only:
         # All other left sets below are too small, or excluded.
-        if needs_weights(n_path, sizes):
-            count_left_set(left, weighed, columns, worker, sizes)
-        else:
-            control[layout.COUNT] += 1
+        count_left_set(left, n_path, weighed, columns, worker, sizes)
         return
     # All results below contain the child's own row.
     n_least = n_path + 1
@@ -333,6 +324,8 @@ def _count_small_child(left, excluded, weighed, n_path, columns, worker, sizes):
     if not (has_medium or sizes.are_exact or n_least < sizes.constraints[MIN_RIGHT]):
         control[layout.COUNT] += popcount(closed)
     elif closed != _U(0):
+        if not needs_weights(n_path, sizes):
+            weighed = layout.Weighed(row_at, row_at, 0, n_least)
         count_each(closed, left, weighed, columns, worker, sizes)
 
 
@@ -386,21 +379,14 @@ def count_pair(first, second, excluded, weighed, n_path, columns, worker, sizes)
 
     The rows are wide enough. Left sets around one that no excluded row holds are not excluded, either.
     """
-    words, control = worker.words, worker.control
-    both, is_weighed = first & second, needs_weights(n_path, sizes)
+    both = first & second
     is_shared = both != _U(0) and is_wide(both, columns, worker.ints, sizes.least_in_words)
-    is_shared = is_shared and not is_excluded(both, words, excluded)
+    is_shared = is_shared and not is_excluded(both, worker.words, excluded)
     if is_shared:
-        if not is_weighed:
-            control[layout.COUNT] += 1 + (first != both) + (second != both)
-            return
-        count_left_set(both, weighed, columns, worker, sizes)
+        count_left_set(both, n_path, weighed, columns, worker, sizes)
     for row in (first, second):
-        is_left_set = row != both and (is_shared or not is_excluded(row, words, excluded))
-        if is_weighed and is_left_set:
-            count_left_set(row, weighed, columns, worker, sizes)
-        elif not is_weighed:
-            control[layout.COUNT] += is_left_set
+        if row != both and (is_shared or not is_excluded(row, worker.words, excluded)):
+            count_left_set(row, n_path, weighed, columns, worker, sizes)
 
 
 @njit(inline="always")

@@ -121,7 +121,7 @@ def count_size(n_left, n_right, control, sizes):
         control[layout.N_OUT] = n_out + 1
 
 
-@compiled(nrt=False, inlined=True)
+@compiled(nrt=False)
 def right_weight(left, weighed, worker):
     """The user's right vertices of the biclique of a left set, a word."""
     start, end, weights_at, n_path = weighed
@@ -129,9 +129,12 @@ def right_weight(left, weighed, worker):
 
 
 @compiled(nrt=False, inlined=True)
-def count_left_set(left, weighed, columns, worker, sizes):
-    """Count the biclique of a left set, a word, if its size is wanted, and write its size if that is asked for."""
-    count_size(word_weight(left, columns, worker.ints), right_weight(left, weighed, worker), worker.control, sizes)
+def count_left_set(left, n_path, weighed, columns, worker, sizes):
+    """Count the biclique of a left set that is wide enough, if its size is wanted, below a node with such a path."""
+    if needs_weights(n_path, sizes):
+        count_size(word_weight(left, columns, worker.ints), right_weight(left, weighed, worker), worker.control, sizes)
+    else:
+        worker.control[layout.COUNT] += 1
 
 
 @compiled(nrt=False, inlined=True)
@@ -167,7 +170,7 @@ def count_each(closed, left, weighed, columns, worker, sizes):
     while closed != _U(0):
         subset = _U(lowest_bit_index(closed))
         word = deposit_bits(subset, left) if left != _U(0) else spread(subset, worker.masks)
-        count_left_set(word, weighed, columns, worker, sizes)
+        count_size(word_weight(word, columns, worker.ints), right_weight(word, weighed, worker), worker.control, sizes)
         closed &= closed - _ONE
 
 

@@ -225,10 +225,11 @@ def _count_small_child(child, kept, columns, n_nonzero, worker, sizes):
         ``OK``, or the arena that is short.
     """
     bits, nonzero, control, node = worker.bits, worker.nonzero, worker.control, child.node
-    frame, least = worker.frames[child.depth], sizes.constraints[MIN_LEFT]
+    words, ints, least = worker.words, worker.ints, sizes.constraints[MIN_LEFT]
+    n_path, weights_at = worker.frames[child.depth, layout.N_PATH], columns.at + layout.COLUMN_STARTS
+    raw_end = top = worker.frames[child.depth, layout.WORDS_TOP]
     heavy, wide = columns.heavy, columns.wide
     candidates = forbidden = _U(0)
-    n_path, raw_end, weights_at = frame[layout.N_PATH], frame[layout.WORDS_TOP], columns.at + layout.COLUMN_STARTS
     full = (_ONE << _U(kept.n)) - _ONE
     # Without columns of medium weight, and with enough on the path, their numbers decide.
     # All left sets but the child's own are in two rows or more.
@@ -241,25 +242,25 @@ def _count_small_child(child, kept, columns, n_nonzero, worker, sizes):
             n_right += np.int64(bits[nonzero[k]] == full)
         if n_right == n_path + 2:
             n_right = n_path + np.int64(sizes.right_multiplicities[node[child.row_ids + child.row]])
+    for k in range(n_nonzero if is_weighed and status == OK else 0):
+        # No entry of an excluded row is read: most are in no cache.
+        other = max(np.int64(nonzero[k]), child.row)
+        words[raw_end] = bits[nonzero[k]]
+        ints[weights_at + raw_end - top] = sizes.right_multiplicities[node[child.row_ids + other]]
+        raw_end += nonzero[k] >= child.row
     for k in range(n_nonzero):
         other = nonzero[k]
         member = _ONE << bits[other]
         candidates |= member if other >= child.row else _U(0)
         forbidden |= member if other < child.row else _U(0)
-        if is_weighed and status == OK:
-            worker.words[raw_end] = bits[other]
-            worker.ints[weights_at + raw_end - frame[layout.WORDS_TOP]] = sizes.right_multiplicities[
-                node[child.row_ids + other]
-            ]
-            raw_end += other >= child.row
         bits[other] = _U(0)
     # The child's own row is among the candidates: its left set is a result itself.
     closed = closed_sets(candidates, forbidden)
     if is_weighed:
         if status == OK and closed != _U(0):
             if heavy != _U(0):
-                write_column_weights(child, kept, worker.ints, columns.at)
-            weighed = layout.Weighed(frame[layout.WORDS_TOP], raw_end, weights_at, n_path)
+                write_column_weights(child, kept, ints, columns.at)
+            weighed = layout.Weighed(top, raw_end, weights_at, n_path)
             count_each(closed, full, weighed, columns, worker, sizes)
         return status
     closed &= wide_subsets(least) | TOUCHING[wide] | (TOUCHING[heavy] & wide_subsets(least - 1))

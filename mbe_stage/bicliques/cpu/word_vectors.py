@@ -13,7 +13,7 @@ from numba.extending import intrinsic
 
 _LANES = 8
 _WORD, _BIT = ir.IntType(64), ir.IntType(1)
-_ROWS = ir.VectorType(_WORD, _LANES)
+_ROWS, _WEIGHTS = ir.VectorType(_WORD, _LANES), ir.VectorType(ir.IntType(32), _LANES)
 _HITS = ir.IntType(_LANES)
 
 
@@ -85,53 +85,30 @@ def weight_of_holders(typing_context, words, start, end, columns, ints, weights_
 
     def build(context, builder, signature, args):
         words, start, end, columns, ints, weights_at = args
-        rows, weights = (context.make_array(signature.args[k])(context, builder, args[k]).data for k in (0, 4))
-        places = builder.gep(rows, [start]), builder.gep(weights, [weights_at])
-        return builder.call(_weight_of_holders(builder.module), [*places, builder.sub(end, start), columns])
+        rows = builder.gep(context.make_array(signature.args[0])(context, builder, words).data, [start])
+        numbers = builder.gep(context.make_array(signature.args[4])(context, builder, ints).data, [weights_at])
+        n, wanted = builder.sub(end, start), _all_lanes(builder, columns)
+        total = cgutils.alloca_once_value(builder, ir.Constant(_WEIGHTS, None))
+        with cgutils.for_range_slice(builder, _number(0), n, _number(_LANES)) as (at, _):
+            lanes = builder.add(_all_lanes(builder, at), ir.Constant(_ROWS, list(range(_LANES))))
+            is_row = builder.icmp_signed("<", lanes, _all_lanes(builder, n))
+            held = builder.and_(wanted, _loaded(builder, builder.gep(rows, [at]), is_row, _ROWS, "v8i64"))
+            is_holder = builder.and_(is_row, builder.icmp_signed("==", held, wanted))
+            found = _loaded(builder, builder.gep(numbers, [at]), is_holder, _WEIGHTS, "v8i32")
+            builder.store(builder.add(builder.load(total), found), total)
+        kind = ir.FunctionType(_WEIGHTS.element, [_WEIGHTS])
+        add = cgutils.get_or_insert_function(builder.module, kind, "llvm.vector.reduce.add.v8i32")
+        return builder.zext(builder.call(add, [builder.load(total)]), _WORD)
 
     return types.int64(words, types.int64, types.int64, types.uint64, ints, types.int64), build
 
 
-def _weight_of_holders(module):
-    """The function in LLVM: rows in steps of eight, the last step with fewer."""
-    weight, weights = ir.IntType(32), ir.VectorType(ir.IntType(32), _LANES)
-    kind = ir.FunctionType(_WORD, [_WORD.as_pointer(), weight.as_pointer(), _WORD, _WORD])
-    function = cgutils.get_or_insert_function(module, kind, "mbe_weight_of_holders")
-    if function.blocks:
-        return function
-    function.linkage = "linkonce_odr"
-    rows, numbers, n, columns = function.args
-    entry, step, done = (function.append_basic_block(name) for name in ("entry", "step", "done"))
-    builder = ir.IRBuilder(entry)
-    wanted, limit = _all_lanes(builder, columns), _all_lanes(builder, n)
-    builder.branch(step)
-
-    builder.position_at_end(step)
-    at, total = builder.phi(_WORD), builder.phi(weights)
-    lanes = builder.add(_all_lanes(builder, at), ir.Constant(_ROWS, list(range(_LANES))))
-    is_row = builder.icmp_signed("<", lanes, limit)
-    held = builder.and_(_masked_load(builder, rows, at, _ROWS, "v8i64", is_row), wanted)
-    is_holder = builder.and_(is_row, builder.icmp_signed("==", held, wanted))
-    later_total = builder.add(total, _masked_load(builder, numbers, at, weights, "v8i32", is_holder))
-    later = builder.add(at, _number(_LANES))
-    for phi, first, following in ((at, _number(0), later), (total, ir.Constant(weights, [0] * _LANES), later_total)):
-        phi.add_incoming(first, entry)
-        phi.add_incoming(following, step)
-    builder.cbranch(builder.icmp_signed("<", later, n), step, done)
-
-    builder.position_at_end(done)
-    name = "llvm.vector.reduce.add.v8i32"
-    add = cgutils.get_or_insert_function(module, ir.FunctionType(weight, [weights]), name)
-    builder.ret(builder.zext(builder.call(add, [later_total]), _WORD))
-    return function
-
-
-def _masked_load(builder, entries, at, kind, name, is_loaded):
-    """The lanes of a vector from ``entries[at]`` on that are to be loaded; the others are 0."""
-    place = builder.bitcast(builder.gep(entries, [at]), kind.as_pointer())
-    signature = ir.FunctionType(kind, [kind.as_pointer(), ir.IntType(32), is_loaded.type, kind])
-    load = cgutils.get_or_insert_function(builder.module, signature, f"llvm.masked.load.{name}.p0{name}")
-    return builder.call(load, [place, ir.IntType(32)(4), is_loaded, ir.Constant(kind, [0] * _LANES)])
+def _loaded(builder, place, lanes, vector, name):
+    """Load these lanes of a vector, and zeros for the others."""
+    kind = ir.FunctionType(vector, [vector.as_pointer(), ir.IntType(32), lanes.type, vector])
+    load = cgutils.get_or_insert_function(builder.module, kind, f"llvm.masked.load.{name}.p0{name}")
+    pointer = builder.bitcast(place, vector.as_pointer())
+    return builder.call(load, [pointer, ir.IntType(32)(4), lanes, ir.Constant(vector, None)])
 
 
 @intrinsic
