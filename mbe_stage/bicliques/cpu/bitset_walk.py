@@ -3,8 +3,8 @@
 A frame is built from raw candidate rows: sort, merge, drop dominated rows, restrict excluded ones. In the arena of
 words a node keeps its candidates' rows (distinct, ascending, none dominated) and behind them the rows of its excluded
 vertices. If members are wanted, the arena of ints holds the groups, the right vertices behind each candidate row:
-``n_rows + 1`` starts and then the ids. If only sizes are, it holds the number of these vertices, while the path alone
-has too few of them.
+``n_rows + 1`` starts and then the ids. If only sizes are, the topmost node holds the number of these vertices. The
+nodes below it count right vertices with its rows (`layout.Weighed`), so all but the topmost work as in counting.
 
 All nodes of a subtree share one piece of memory: node reuse of GMBE+ IV-A 1. Rows as bitmaps: GMBE+ IV-B, there of 32
 bits.
@@ -65,7 +65,7 @@ def push_bitset_frame(top, raw_end, excluded, behind, weighed, n_path, columns, 
     """Make a frame from the raw candidate rows ``words[top:raw_end]``, unless there is nothing below it.
 
     The arena must have room for the rows, all excluded ones and their hash table. The entries behind the rows are used
-    only if members or weights are wanted; the arena of ints is free behind the payload.
+    only if members are wanted, or if the rows are `weighed` themselves; the arena of ints is free behind the payload.
 
     Parameters
     ----------
@@ -104,9 +104,7 @@ def push_bitset_frame(top, raw_end, excluded, behind, weighed, n_path, columns, 
     if sizes.constraints[ACTIVE] and (output is not None or needs_weights(n_path, sizes)):
         left_most = word_weight(union, columns, worker.ints)
         if output is None:
-            for k in range(weighed.end - weighed.start):
-                n_most += np.int64(worker.ints[ints_start + k]) if words[weighed.start + k] & union != _U(0) else 0
-            n_most += weighed.n_path - n_path
+            n_most = _right_most(union, weighed, worker) - n_path
         if is_hopeless(left_most, n_least + 1, n_least + n_most, sizes.constraints):
             return
     children_end = kept_end
@@ -141,6 +139,16 @@ def push_bitset_frame(top, raw_end, excluded, behind, weighed, n_path, columns, 
     frames[depth, layout.WIDE] = np.int64(columns.wide)
     frames[depth, layout.N_PATH] = n_path
     control[layout.DEPTH] = depth
+
+
+@njit(inline="always")
+def _right_most(union, weighed, worker):
+    """The user's right vertices of bicliques whose left set lies inside `union`, at most."""
+    n_right = np.int64(weighed.n_path)
+    for k in range(weighed.end - weighed.start):
+        weight = np.int64(worker.ints[weighed.weights + k])
+        n_right += weight if worker.words[weighed.start + k] & union != _U(0) else 0
+    return n_right
 
 
 @njit(inline="always")
@@ -240,8 +248,6 @@ def walk_bitset_frames(worker, sizes, output, work_limit):
         columns = layout.Columns(
             frames[depth, layout.COLUMNS], _U(frames[depth, layout.HEAVY]), _U(frames[depth, layout.WIDE])
         )
-        weighed_at, weights_at = frames[depth, layout.WEIGHED], frames[depth, layout.INTS]
-        has_weights = weighed_at == rows_at
         end = rows_at + frames[depth, layout.END]
         row_at = rows_at + frames[depth, layout.CURSOR]
         steps = 8 + ((excluded_end - rows_at) >> 2)
@@ -259,14 +265,7 @@ def walk_bitset_frames(worker, sizes, output, work_limit):
             # To a later sibling, this one is an excluded row.
             singles, covered = singles | left, singles
             excluded = layout.Excluded(excluded_at, excluded_end, covered, rows_at, row_at)
-            # Earlier siblings hold no left set below this one.
-            before = row_at - rows_at if has_weights else 0
-            weighed = layout.Weighed(
-                weighed_at + before,
-                frames[depth, layout.WEIGHED_END],
-                weights_at + before,
-                frames[depth, layout.WEIGHED_PATH],
-            )
+            weighed = _weighed(frames, depth, row_at - rows_at)
             if CLOSED_SETS and output is None and popcount(left) <= CLOSED_SET_WIDTH:
                 # Counting needs no list of the child's rows.
                 _count_small_child(left, excluded, weighed, n_path, columns, worker, sizes)
@@ -295,6 +294,17 @@ def walk_bitset_frames(worker, sizes, output, work_limit):
             control[layout.DEPTH] = depth - 1
         depth = control[layout.DEPTH]
     return OK
+
+
+@njit(inline="always")
+def _weighed(frames, depth, n_before):
+    """The `Weighed` rows for a child with so many earlier siblings: these hold no left set below it."""
+    at = frames[depth, layout.WEIGHED]
+    skipped = n_before if at == frames[depth, layout.WORDS] else 0
+    weights_at = frames[depth, layout.INTS] + skipped
+    return layout.Weighed(
+        at + skipped, frames[depth, layout.WEIGHED_END], weights_at, frames[depth, layout.WEIGHED_PATH]
+    )
 
 
 @njit(inline="always")
