@@ -121,22 +121,19 @@ def push_bitset_frame(top, raw_end, excluded, behind, weighed, n_path, columns, 
     end, singles = restrict_distinct(words, excluded, union, kept_end, columns.heavy, sizes.least_in_words)
     depth += 1
     frames[depth, layout.KIND] = layout.BITSET
-    frames[depth, layout.FIRST] = 0
-    frames[depth, layout.CURSOR] = 0
+    frames[depth, layout.FIRST] = frames[depth, layout.CURSOR] = 0
     frames[depth, layout.END] = children_end - top
     frames[depth, layout.N_ROWS] = kept_end - top
     frames[depth, layout.N_EXCLUDED] = end - kept_end
     frames[depth, layout.SINGLES] = np.int64(singles)
-    frames[depth, layout.WEIGHED] = weighed.start
-    frames[depth, layout.WEIGHED_END] = weighed.end
+    frames[depth, layout.WEIGHED], frames[depth, layout.WEIGHED_END] = weighed.start, weighed.end
     frames[depth, layout.WEIGHED_PATH] = weighed.n_path
     frames[depth, layout.WORDS] = top
     frames[depth, layout.WORDS_TOP] = end
     frames[depth, layout.INTS] = ints_start
     frames[depth, layout.INTS_TOP] = ints_top
     frames[depth, layout.COLUMNS] = columns.at
-    frames[depth, layout.HEAVY] = np.int64(columns.heavy)
-    frames[depth, layout.WIDE] = np.int64(columns.wide)
+    frames[depth, layout.HEAVY], frames[depth, layout.WIDE] = np.int64(columns.heavy), np.int64(columns.wide)
     frames[depth, layout.N_PATH] = n_path
     control[layout.DEPTH] = depth
 
