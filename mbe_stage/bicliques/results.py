@@ -161,10 +161,10 @@ class HistogramSink:
         # Nearly all sizes are small: codes of 32 bits take half the time to sort.
         bits = 16 if max(block.left_sizes.max(), block.right_sizes.max()) < 1 << 16 else 32
         kind = np.uint32 if bits == 16 else np.uint64
-        codes, numbers = np.unique(
-            block.left_sizes.astype(kind) << kind(bits) | block.right_sizes.astype(kind), return_counts=True
-        )
-        sizes = zip((codes >> kind(bits)).tolist(), (codes & kind((1 << bits) - 1)).tolist(), strict=True)
+        joined = np.left_shift(block.left_sizes.astype(kind), kind(bits)) | block.right_sizes.astype(kind)
+        codes, numbers = np.unique(joined, return_counts=True)
+        lefts, rights = np.right_shift(codes, kind(bits)), codes & kind((1 << bits) - 1)
+        sizes = zip(lefts.tolist(), rights.tolist(), strict=True)
         self.counts.update(dict(zip(sizes, numbers.tolist(), strict=True)))
 
     def merge(self, other: HistogramSink) -> None:
