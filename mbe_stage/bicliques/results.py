@@ -158,9 +158,14 @@ class HistogramSink:
             return
         assert block.left_sizes is not None
         assert block.right_sizes is not None
-        codes = block.left_sizes.astype(np.int64) << 32 | block.right_sizes
-        for code, count in zip(*np.unique(codes, return_counts=True), strict=True):
-            self.counts[int(code) >> 32, int(code) & 0xFFFFFFFF] += int(count)
+        # Nearly all sizes are small: codes of 32 bits take half the time to sort.
+        bits = 16 if max(block.left_sizes.max(), block.right_sizes.max()) < 1 << 16 else 32
+        kind = np.uint32 if bits == 16 else np.uint64
+        joined = np.left_shift(block.left_sizes.astype(kind), kind(bits)) | block.right_sizes.astype(kind)
+        codes, numbers = np.unique(joined, return_counts=True)
+        lefts, rights = np.right_shift(codes, kind(bits)), codes & kind((1 << bits) - 1)
+        sizes = zip(lefts.tolist(), rights.tolist(), strict=True)
+        self.counts.update(dict(zip(sizes, numbers.tolist(), strict=True)))
 
     def merge(self, other: HistogramSink) -> None:
         """Add the counts of another sink, which took other tasks."""

@@ -11,13 +11,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numba import njit
 
 from mbe_stage import BicliqueQuery, BipartiteCSR, CountSink, Execution, enumerate_into
 from mbe_stage.bicliques import engine_cpu, reduction, reference
 from mbe_stage.bicliques.cpu.closed_sets import (
-    SUPERSETS,
     TOUCHING,
-    bit_masks,
     closed_sets,
     column_groups,
     singles_inside,
@@ -34,6 +33,7 @@ from mbe_stage.bicliques.cpu.row_words import (
     table_size,
 )
 from mbe_stage.bicliques.cpu.twin_expansion import SORT_SLACK, Found, Translation, expand_blocks, sort_ids
+from mbe_stage.bicliques.cpu.word_vectors import weight_of_holders
 from mbe_stage.bicliques.ordering import arranged
 from mbe_stage.bicliques.reduction import Groups, core_of
 from mbe_stage.bicliques.results import Detail, TableSink
@@ -43,6 +43,11 @@ from tests.mbe_stage import graphs
 from tests.mbe_stage.preparation import graph_of
 
 words = st.integers(0, 2**64 - 1)
+
+
+@njit
+def _weight_of_holders(rows, start, end, columns, weights, weights_at):
+    return weight_of_holders(rows, start, end, columns, weights, weights_at)
 
 
 def as_rows(values: list[int]) -> np.ndarray:
@@ -75,8 +80,8 @@ def test_a_bitmap_holds_the_closed_sets_outside_every_excluded_row(width: int, d
 def test_subsets_of_indexes_the_chosen_bits(rows: list[int], chosen: set[int]) -> None:
     bits = sorted(chosen)
     left = np.uint64(sum(1 << bit for bit in bits))
-    masks = np.zeros(6, np.uint64)
-    bit_masks(left, masks)
+    masks = np.full(6, 2**64 - 1, np.uint64)
+    masks[: len(bits)] = [1 << bit for bit in bits]
     expected = 0
     for row in rows:
         expected |= 1 << sum((row >> bit & 1) << k for k, bit in enumerate(bits))
@@ -112,10 +117,20 @@ def test_single_columns_forbid_only_groups_of_one(singles: int) -> None:
 
 @given(st.sets(st.integers(1, 63), min_size=1, max_size=12), st.integers(0, 63))
 @settings(max_examples=50, deadline=None)
-def test_subsets_that_hold_or_touch_another(subsets: set[int], other: int) -> None:
+def test_subsets_that_touch_another(subsets: set[int], other: int) -> None:
     bitmap = int(as_subsets(list(subsets)))
-    assert bitmap & int(SUPERSETS[other]) == int(as_subsets([s for s in subsets if s & other == other]))
     assert bitmap & int(TOUCHING[other]) == int(as_subsets([s for s in subsets if s & other]))
+
+
+@given(st.lists(st.tuples(st.integers(0, 15) | words, st.integers(1, 9)), max_size=40), st.integers(0, 15), st.data())
+@settings(max_examples=100, deadline=None)
+def test_weights_of_rows_that_hold_all_columns(rows: list[tuple[int, int]], columns: int, data: st.DataObject) -> None:
+    start = data.draw(st.integers(0, len(rows)))
+    end = data.draw(st.integers(start, len(rows)))
+    arguments = as_rows([row for row, _ in rows]), start, end, np.uint64(columns)
+    weights = np.array([weight for _, weight in rows], np.int32)
+    expected = sum(weight for row, weight in rows[start:end] if row & columns == columns)
+    assert _weight_of_holders(*arguments, weights, start) == expected
 
 
 @given(st.lists(st.integers(0, 40) | words, max_size=100))

@@ -3,8 +3,8 @@
 A frame is built from raw candidate rows: sort, merge, drop dominated rows, restrict excluded ones. In the arena of
 words a node keeps its candidates' rows (distinct, ascending, none dominated) and behind them the rows of its excluded
 vertices. If members are wanted, the arena of ints holds the groups, the right vertices behind each candidate row:
-``n_rows + 1`` starts and then the ids. If only sizes are, it holds the number of these vertices, while the path alone
-has too few of them.
+``n_rows + 1`` starts and then the ids. If only sizes are, the topmost node holds the number of these vertices. The
+nodes below it count right vertices with its rows (`layout.Weighed`), so all but the topmost work as in counting.
 
 All nodes of a subtree share one piece of memory: node reuse of GMBE+ IV-A 1. Rows as bitmaps: GMBE+ IV-B, there of 32
 bits.
@@ -20,7 +20,6 @@ from mbe_stage.bicliques.cpu import layout
 from mbe_stage.bicliques.cpu.closed_sets import (
     CLOSED_SET_WIDTH,
     TOUCHING,
-    bit_masks,
     closed_sets,
     column_groups,
     singles_inside,
@@ -32,6 +31,7 @@ from mbe_stage.bicliques.cpu.closed_sets import (
 from mbe_stage.bicliques.cpu.emit import (
     UNWEIGHED,
     count_each,
+    count_left_set,
     count_size,
     emit_word,
     is_hopeless,
@@ -39,6 +39,7 @@ from mbe_stage.bicliques.cpu.emit import (
     medium_columns,
     needs_weights,
     path_multiplicity,
+    right_weight,
     take_closed_sets,
     word_weight,
 )
@@ -60,11 +61,11 @@ _ONE = _U(1)
 
 
 @compiled(nrt=False)
-def push_bitset_frame(top, raw_end, excluded, behind, n_path, columns, worker, sizes, output):
+def push_bitset_frame(top, raw_end, excluded, behind, weighed, n_path, columns, worker, sizes, output):
     """Make a frame from the raw candidate rows ``words[top:raw_end]``, unless there is nothing below it.
 
     The arena must have room for the rows, all excluded ones and their hash table. The entries behind the rows are used
-    only if members or weights are wanted; the arena of ints is free behind the payload.
+    only if members are wanted, or if the rows are `weighed` themselves; the arena of ints is free behind the payload.
 
     Parameters
     ----------
@@ -78,15 +79,15 @@ def push_bitset_frame(top, raw_end, excluded, behind, n_path, columns, worker, s
     words, control, frames = worker.words, worker.control, worker.frames
     depth = control[layout.DEPTH]
     if output is None:
-        kept_end, ints_start, ints_top, n_most = _settle_rows(top, raw_end, excluded, behind, n_path, worker, sizes)
+        has_weights = weighed.start == top and needs_weights(n_path, sizes)
+        kept_end = _settle_rows(top, raw_end, excluded, behind, has_weights, worker)
+        ints_top = behind.payload + (kept_end - top if has_weights else 0)
+        if weighed.start == top:
+            weighed = layout.Weighed(top, kept_end, behind.payload, n_path)
         if DOMINATED and kept_end == top + 1:
-            if ints_top == ints_start:
-                control[layout.COUNT] += 1
-            else:
-                n_left = word_weight(words[top], columns, worker.ints)
-                count_size(n_left, n_path + np.int64(worker.ints[ints_start]), control, sizes)
+            count_left_set(words[top], n_path, weighed, columns, worker, sizes)
             return
-        n_least = n_path
+        ints_start, n_least, n_most = weighed.weights, n_path, np.int64(0)
     else:
         kept_end = raw_end
         if DOMINATED:
@@ -100,8 +101,10 @@ def push_bitset_frame(top, raw_end, excluded, behind, n_path, columns, worker, s
     union = _U(0)
     for k in range(top, kept_end):
         union |= words[k]
-    if sizes.constraints[ACTIVE] and ints_top > ints_start:
+    if sizes.constraints[ACTIVE] and (output is not None or needs_weights(n_path, sizes)):
         left_most = word_weight(union, columns, worker.ints)
+        if output is None:
+            n_most = _right_most(union, weighed, worker) - n_path
         if is_hopeless(left_most, n_least + 1, n_least + n_most, sizes.constraints):
             return
     children_end = kept_end
@@ -118,55 +121,63 @@ def push_bitset_frame(top, raw_end, excluded, behind, n_path, columns, worker, s
     end, singles = restrict_distinct(words, excluded, union, kept_end, columns.heavy, sizes.least_in_words)
     depth += 1
     frames[depth, layout.KIND] = layout.BITSET
-    frames[depth, layout.FIRST] = 0
-    frames[depth, layout.CURSOR] = 0
+    frames[depth, layout.FIRST] = frames[depth, layout.CURSOR] = 0
     frames[depth, layout.END] = children_end - top
     frames[depth, layout.N_ROWS] = kept_end - top
     frames[depth, layout.N_EXCLUDED] = end - kept_end
     frames[depth, layout.SINGLES] = np.int64(singles)
+    frames[depth, layout.WEIGHED], frames[depth, layout.WEIGHED_END] = weighed.start, weighed.end
+    frames[depth, layout.WEIGHED_PATH] = weighed.n_path
     frames[depth, layout.WORDS] = top
     frames[depth, layout.WORDS_TOP] = end
     frames[depth, layout.INTS] = ints_start
     frames[depth, layout.INTS_TOP] = ints_top
     frames[depth, layout.COLUMNS] = columns.at
-    frames[depth, layout.HEAVY] = np.int64(columns.heavy)
-    frames[depth, layout.WIDE] = np.int64(columns.wide)
+    frames[depth, layout.HEAVY], frames[depth, layout.WIDE] = np.int64(columns.heavy), np.int64(columns.wide)
     frames[depth, layout.N_PATH] = n_path
     control[layout.DEPTH] = depth
 
 
 @njit(inline="always")
-def _settle_rows(top, raw_end, excluded, behind, n_path, worker, sizes):
-    """Drop dominated rows, sort the others and merge equal ones, with their weights if these are needed.
+def _right_most(union, weighed, worker):
+    """The user's right vertices of bicliques whose left set lies inside `union`, at most."""
+    n_right = np.int64(weighed.n_path)
+    for k in range(weighed.end - weighed.start):
+        weight = np.int64(worker.ints[weighed.weights + k])
+        n_right += weight if worker.words[weighed.start + k] & union != _U(0) else 0
+    return n_right
+
+
+@njit(inline="always")
+def _settle_rows(top, raw_end, excluded, behind, has_weights, worker):
+    """Drop dominated rows, sort the others and merge equal ones, with their weights if they have some.
 
     Returns
     -------
-    kept_end, ints_start, ints_top, n_right : int
-        End of the rows, begin and end of their weights in the arena of ints, and the sum of these.
+    int
+        End of the rows.
     """
     words, ints = worker.words, worker.ints
     kept_end = raw_end
-    n_right = np.int64(0)
     # Two thirds of the rows are dominated: looking at each is cheaper than sorting them all.
-    if not needs_weights(n_path, sizes):
+    if not has_weights:
         if DOMINATED:
             kept_end = drop_dominated(words, top, raw_end, excluded, None, top)
         sort_rows(words, top, kept_end, None, top)
-        return merge_equal(words, top, kept_end), behind.payload, behind.payload, n_right
+        return merge_equal(words, top, kept_end)
     if DOMINATED:
         kept_end = drop_dominated(words, top, raw_end, excluded, ints, behind.payload)
     sort_rows(words, top, kept_end, ints, behind.payload)
     raw_end, kept_end = kept_end, top
     for k in range(top, raw_end):
         weight = ints[behind.payload + k - top]
-        n_right += weight
         if k > top and words[k] == words[kept_end - 1]:
             ints[behind.payload + kept_end - 1 - top] += weight
         else:
             words[kept_end] = words[k]
             ints[behind.payload + kept_end - top] = weight
             kept_end += 1
-    return kept_end, behind.payload, behind.payload + kept_end - top, n_right
+    return kept_end
 
 
 @njit(inline="always")
@@ -251,14 +262,15 @@ def walk_bitset_frames(worker, sizes, output, work_limit):
             # To a later sibling, this one is an excluded row.
             singles, covered = singles | left, singles
             excluded = layout.Excluded(excluded_at, excluded_end, covered, rows_at, row_at)
+            weighed = _weighed(frames, depth, row_at - rows_at)
             if CLOSED_SETS and output is None and popcount(left) <= CLOSED_SET_WIDTH:
                 # Counting needs no list of the child's rows.
-                _count_small_child(left, excluded, n_path, columns, depth, worker, sizes)
+                _count_small_child(left, excluded, weighed, n_path, columns, worker, sizes)
                 row_at += 1
                 continue
             n_out, left_used, right_used = control[layout.N_OUT], control[layout.LEFT_USED], control[layout.RIGHT_USED]
             count = control[layout.COUNT]
-            status = _visit_child(left, excluded, n_path, columns, depth, worker, sizes, output)
+            status = _visit_child(left, excluded, weighed, n_path, columns, depth, worker, sizes, output)
             if status != OK:
                 control[layout.N_OUT], control[layout.LEFT_USED], control[layout.RIGHT_USED] = (
                     n_out,
@@ -282,11 +294,21 @@ def walk_bitset_frames(worker, sizes, output, work_limit):
 
 
 @njit(inline="always")
-def _count_small_child(left, excluded, n_path, columns, depth, worker, sizes):
+def _weighed(frames, depth, n_before):
+    """The `Weighed` rows for a child with so many earlier siblings: these hold no left set below it."""
+    at = frames[depth, layout.WEIGHED]
+    skipped = n_before if at == frames[depth, layout.WORDS] else 0
+    weights_at = frames[depth, layout.INTS] + skipped
+    return layout.Weighed(
+        at + skipped, frames[depth, layout.WEIGHED_END], weights_at, frames[depth, layout.WEIGHED_PATH]
+    )
+
+
+@njit(inline="always")
+def _count_small_child(left, excluded, weighed, n_path, columns, worker, sizes):
     """Count the bicliques of a child with at most six columns, and of its subtree."""
-    words, ints, control = worker.words, worker.ints, worker.control
+    words, control = worker.words, worker.control
     row_at, rows_end = excluded.siblings_end, excluded.start
-    weights_at = worker.frames[depth, layout.INTS] + row_at - excluded.siblings
     heavy, least = left & columns.heavy, sizes.least_in_words
     has_medium = least > UNWEIGHED and medium_columns(left, columns) != _U(0)
     # Single columns that are left sets.
@@ -294,17 +316,12 @@ def _count_small_child(left, excluded, n_path, columns, depth, worker, sizes):
     is_only = popcount(left) <= (1 if alone != _U(0) else 2) or (heavy == _U(0) and popcount(left) <= least)
     if DOMINATED and is_only:
         # All other left sets below are too small, or excluded.
-        if not needs_weights(n_path, sizes):
-            control[layout.COUNT] += 1
-            return
-        for k in range(rows_end - row_at):
-            n_path += np.int64(ints[weights_at + k]) if left & ~words[row_at + k] == _U(0) else 0
-        count_size(word_weight(left, columns, ints), n_path, control, sizes)
+        count_left_set(left, n_path, weighed, columns, worker, sizes)
         return
     # All results below contain the child's own row.
     n_least = n_path + 1
     if n_least < sizes.constraints[MIN_RIGHT]:
-        n_least = n_path + np.int64(ints[weights_at])
+        n_least = right_weight(left, weighed, worker)
     forbidden = subsets_inside(words, excluded.start, excluded.end, left)
     forbidden |= subsets_inside(words, excluded.siblings, row_at, left) | singles_inside(excluded.singles, left)
     # The child's own row is a candidate: its left set is a result itself.
@@ -314,18 +331,18 @@ def _count_small_child(left, excluded, n_path, columns, depth, worker, sizes):
     if not (has_medium or sizes.are_exact or n_least < sizes.constraints[MIN_RIGHT]):
         control[layout.COUNT] += popcount(closed)
     elif closed != _U(0):
-        bit_masks(left, worker.masks)
-        count_each(closed, n_path, left, row_at, rows_end, weights_at, columns, worker, sizes)
+        if not needs_weights(n_path, sizes):
+            weighed = layout.Weighed(row_at, row_at, 0, n_least)
+        count_each(closed, left, weighed, columns, worker, sizes)
 
 
 @njit(inline="always")
-def _visit_child(left, excluded, n_path, columns, depth, worker, sizes, output):
+def _visit_child(left, excluded, weighed, n_path, columns, depth, worker, sizes, output):
     """Visit a child, a maximal biclique; push it unless its subtree is finished on the spot.
 
     The node's rows stand between its earlier siblings, which are excluded for the child, and its excluded rows.
     """
-    words, ints, control, frames, masks = worker.words, worker.ints, worker.control, worker.frames, worker.masks
-    least = sizes.least_in_words
+    words, frames, masks, least = worker.words, worker.frames, worker.masks, sizes.least_in_words
     if not DOMINATED and is_excluded(left, words, excluded):
         return OK
     top, ints_top, groups_at = (
@@ -335,57 +352,53 @@ def _visit_child(left, excluded, n_path, columns, depth, worker, sizes, output):
     )
     rows_at, row_at, rows_end = excluded.siblings, excluded.siblings_end, excluded.start
     n_all_excluded = excluded.end - excluded.start + row_at - rows_at
-    needed = top + rows_end - rows_at + n_all_excluded + table_size(n_all_excluded)
-    if needed > words.size:
-        control[layout.NEEDED] = needed
-        return layout.WORDS_SHORT
     ids_at = groups_at + rows_end - rows_at + 1
-    needed = ints_top + rows_end - rows_at
-    if output is not None:
-        needed += rows_end - rows_at + 2 + ints_top - ids_at
-    if needed > ints.size:
-        control[layout.NEEDED] = needed
-        return layout.INTS_SHORT
+    n_ints = 0 if output is None else ints_top + 2 * (rows_end - rows_at) + 2 + ints_top - ids_at
+    n_words = top + rows_end - rows_at + n_all_excluded + table_size(n_all_excluded)
+    status = layout.shortage(n_words, n_ints, worker)
+    if status != OK:
+        return status
     behind = layout.Behind(ints_top, groups_at, ids_at)
     if output is None:
-        raw_end, n_path = _narrow_rows(left, excluded, n_path, columns, behind, top, worker, sizes)
+        raw_end, n_path = _narrow_rows(left, excluded, weighed, n_path, columns, top, worker, sizes)
     else:
         raw_end, n_path = _narrow_groups(left, excluded, n_path, columns, behind, top, worker, least)
         if not emit_word(left, columns, n_path, top, top, behind, worker, sizes, output):
             return OUTPUT_FULL
     if raw_end == top:
         return OK
-    if DOMINATED and output is None and raw_end - top <= 2 and not needs_weights(n_path, sizes):
-        count_pair(words[top], words[raw_end - 1], excluded, columns, least, worker)
+    if DOMINATED and output is None and raw_end - top <= 2:
+        count_pair(words[top], words[raw_end - 1], excluded, weighed, n_path, columns, worker, sizes)
         return OK
     if COLUMN_GROUPS and column_groups(words, top, raw_end, masks):
         forbidden = subsets_of(words, excluded.start, excluded.end, left, masks)
         forbidden |= subsets_of(words, rows_at, row_at, left, masks) | subsets_of_singles(excluded.singles, masks)
         closed = closed_sets(subsets_of(words, top, raw_end, left, masks), forbidden)
-        is_taken = take_closed_sets(closed, n_path, top, raw_end, behind, columns, worker, sizes, output)
+        is_taken = take_closed_sets(closed, n_path, top, raw_end, behind, weighed, columns, worker, sizes, output)
         return OK if is_taken else OUTPUT_FULL
-    push_bitset_frame(top, raw_end, excluded, behind, n_path, columns, worker, sizes, output)
+    push_bitset_frame(top, raw_end, excluded, behind, weighed, n_path, columns, worker, sizes, output)
     return OK
 
 
 @compiled(nrt=False)
-def count_pair(first, second, excluded, columns, least, worker):
+def count_pair(first, second, excluded, weighed, n_path, columns, worker, sizes):
     """Count the left sets below a node with one candidate's row or two, perhaps equal ones: rows and what they share.
 
     The rows are wide enough. Left sets around one that no excluded row holds are not excluded, either.
     """
-    words, control = worker.words, worker.control
     both = first & second
-    if both != _U(0) and is_wide(both, columns, worker.ints, least) and not is_excluded(both, words, excluded):
-        control[layout.COUNT] += 1 + (first != both) + (second != both)
-        return
+    is_shared = both != _U(0) and is_wide(both, columns, worker.ints, sizes.least_in_words)
+    is_shared = is_shared and not is_excluded(both, worker.words, excluded)
+    if is_shared:
+        count_left_set(both, n_path, weighed, columns, worker, sizes)
     for row in (first, second):
-        control[layout.COUNT] += row != both and not is_excluded(row, words, excluded)
+        if row != both and (is_shared or not is_excluded(row, worker.words, excluded)):
+            count_left_set(row, n_path, weighed, columns, worker, sizes)
 
 
 @njit(inline="always")
-def _narrow_rows(left, excluded, n_path, columns, behind, top, worker, sizes):
-    """Count a child and write its candidates' rows, with their weights if these are needed.
+def _narrow_rows(left, excluded, weighed, n_path, columns, top, worker, sizes):
+    """Count a child and write its candidates' rows.
 
     Returns
     -------
@@ -395,23 +408,16 @@ def _narrow_rows(left, excluded, n_path, columns, behind, top, worker, sizes):
     words, ints, control = worker.words, worker.ints, worker.control
     least = sizes.least_in_words
     raw_end = top
+    alone = ~excluded.singles
+    for k in range(excluded.siblings_end + 1, excluded.start):
+        row = words[k] & left
+        words[raw_end] = row
+        is_kept = is_wide(row, columns, ints, least) if least > 1 else row & (row - _ONE) | row & alone != _U(0)
+        raw_end += is_kept & (row != left)
     if not needs_weights(n_path, sizes):
-        alone = ~excluded.singles
-        for k in range(excluded.siblings_end + 1, excluded.start):
-            row = words[k] & left
-            words[raw_end] = row
-            is_kept = is_wide(row, columns, ints, least) if least > 1 else row & (row - _ONE) | row & alone != _U(0)
-            raw_end += is_kept & (row != left)
         control[layout.COUNT] += 1
         return raw_end, n_path + 1
-    payload_at, weights_at = behind.payload - top, behind.groups - excluded.siblings
-    for k in range(excluded.siblings_end, excluded.start):
-        row = words[k] & left
-        weight = ints[weights_at + k]
-        words[raw_end] = row
-        ints[payload_at + raw_end] = weight
-        raw_end += is_wide(row, columns, ints, least) & (row != left)
-        n_path += np.int64(weight) if row == left else 0
+    n_path = right_weight(left, weighed, worker)
     count_size(word_weight(left, columns, ints), n_path, control, sizes)
     return raw_end, n_path
 

@@ -37,10 +37,8 @@ CLOSED_SET_WIDTH = 6
 
 _U = np.uint64
 _ONE = _U(1)
-NO_GROUP = ~_U(0)
+_NO_GROUP = ~_U(0)
 """Stands for a group that is not there: no restricted row has all 64 columns."""
-SUPERSETS = np.array([sum(1 << other for other in range(64) if other & s == s) for s in range(64)], np.uint64)
-"""The subsets that hold all of a subset, by its index."""
 TOUCHING = np.array([sum(1 << other for other in range(64) if other & s) for s in range(64)], np.uint64)
 """The subsets that hold any column of a subset, by its index."""
 _WIDE_SUBSETS = np.array([sum(1 << s for s in range(64) if s.bit_count() >= n) for n in range(8)], np.uint64)
@@ -75,15 +73,6 @@ def wide_subsets(least):
     return _WIDE_SUBSETS[min(least, CLOSED_SET_WIDTH + 1)]
 
 
-@njit(inline="always")
-def bit_masks(word, masks):
-    """Fill `masks`, (6,) uint64, with the (at most six) set bits of a word, each a group of its own."""
-    for k in range(CLOSED_SET_WIDTH):
-        lowest = word & (~word + _ONE)
-        masks[k] = lowest if word != _U(0) else NO_GROUP
-        word ^= lowest
-
-
 @compiled(nrt=False)
 def column_groups(words, start, end, masks):
     """Fill `masks`, (6,) uint64, with the groups of columns that the rows ``words[start:end]`` cannot tell apart.
@@ -96,7 +85,7 @@ def column_groups(words, start, end, masks):
     n_groups = 0
     covered = _U(0)
     for k in range(CLOSED_SET_WIDTH):
-        masks[k] = NO_GROUP
+        masks[k] = _NO_GROUP
     for k in range(start, end):
         row = words[k]
         for g in range(n_groups):

@@ -11,14 +11,11 @@ from numba import njit
 from mbe_stage.bicliques.constraints import ACTIVE, MAX_RIGHT, MIN_EDGES, MIN_LEFT, MIN_RIGHT, are_met
 from mbe_stage.bicliques.cpu import layout
 from mbe_stage.bicliques.cpu.closed_sets import (
-    CLOSED_SET_WIDTH,
-    NO_GROUP,
-    SUPERSETS,
     spread,
-    subset_of,
     wide_subsets,
 )
-from mbe_stage.bits import extract_bits, lowest_bit_index, popcount
+from mbe_stage.bicliques.cpu.word_vectors import weight_of_holders
+from mbe_stage.bits import deposit_bits, lowest_bit_index, popcount
 from mbe_stage.runtime.jit import compiled
 
 _U = np.uint64
@@ -124,21 +121,33 @@ def count_size(n_left, n_right, control, sizes):
         control[layout.N_OUT] = n_out + 1
 
 
+@compiled(nrt=False)
+def right_weight(left, weighed, worker):
+    """The user's right vertices of the biclique of a left set, a word."""
+    start, end, weights_at, n_path = weighed
+    return n_path + weight_of_holders(worker.words, start, end, left, worker.ints, weights_at)
+
+
 @compiled(nrt=False, inlined=True)
-def count_closed_sets(closed, n_path, rows_at, rows_end, weights_at, columns, worker, sizes):
+def count_left_set(left, n_path, weighed, columns, worker, sizes):
+    """Count the biclique of a left set that is wide enough, if its size is wanted, below a node with such a path."""
+    if needs_weights(n_path, sizes):
+        count_size(word_weight(left, columns, worker.ints), right_weight(left, weighed, worker), worker.control, sizes)
+    else:
+        worker.control[layout.COUNT] += 1
+
+
+@compiled(nrt=False, inlined=True)
+def count_closed_sets(closed, n_path, weighed, columns, worker, sizes):
     """Count the bicliques of a closed-set bitmap over the groups in ``worker.masks`` whose sizes are wanted.
 
     Parameters
     ----------
     n_path : int
         Right vertices on the path.
-    rows_at, rows_end : int
-        The candidates in the arena of words.
-    weights_at : int
-        First of the numbers of right vertices behind each of them, in the arena of ints, where these are needed.
     """
     if needs_weights(n_path, sizes):
-        count_each(closed, n_path, _U(0), rows_at, rows_end, weights_at, columns, worker, sizes)
+        count_each(closed, _U(0), weighed, columns, worker, sizes)
         return
     least = sizes.least_in_words
     narrow = closed & ~wide_subsets(least)
@@ -150,53 +159,19 @@ def count_closed_sets(closed, n_path, rows_at, rows_end, weights_at, columns, wo
 
 
 @compiled(nrt=False)
-def count_each(closed, n_path, left, rows_at, rows_end, weights_at, columns, worker, sizes):
+def count_each(closed, left, weighed, columns, worker, sizes):
     """Count the bicliques of a closed-set bitmap, as `count_closed_sets` does, after working out each one's size.
 
     Parameters
     ----------
-    n_path, rows_at, rows_end, weights_at : int
-        As there.
     left : uint64
-        Where the groups are single columns: all of them.
+        If the groups are single columns: all of them.
     """
-    words, ints, masks, weights = worker.words, worker.ints, worker.masks, worker.weights
-    for k in range(CLOSED_SET_WIDTH):
-        weights[k] = 0 if masks[k] == NO_GROUP else word_weight(masks[k], columns, ints)
-    candidates = _U(0)
-    if needs_weights(n_path, sizes):
-        worker.control[layout.WORK] += (rows_end - rows_at) >> 1
-        for k in range(rows_end - rows_at):
-            row = words[rows_at + k]
-            subset = extract_bits(row, left) if left != _U(0) else subset_of(row, masks)
-            candidates |= _ONE << subset
-            weights[CLOSED_SET_WIDTH + np.int64(subset)] += ints[weights_at + k]
-    count_subsets(closed, candidates, n_path, worker, sizes)
-
-
-@compiled(nrt=False)
-def count_subsets(closed, candidates, n_path, worker, sizes):
-    """Count the bicliques of a closed-set bitmap whose sizes are wanted.
-
-    The left vertices of its columns, and the right ones of each of the `candidates`, subsets of columns, stand in
-    ``worker.weights``. Without candidates, each has right vertices enough.
-    """
-    weights = worker.weights
     while closed != _U(0):
-        subset = lowest_bit_index(closed)
+        subset = _U(lowest_bit_index(closed))
+        word = deposit_bits(subset, left) if left != _U(0) else spread(subset, worker.masks)
+        count_size(word_weight(word, columns, worker.ints), right_weight(word, weighed, worker), worker.control, sizes)
         closed &= closed - _ONE
-        n_left = np.int64(0)
-        for k in range(CLOSED_SET_WIDTH):
-            n_left += weights[k] * (subset >> k & 1)
-        rest = candidates & SUPERSETS[subset]
-        n_right = n_path + (candidates == _U(0))
-        while rest != _U(0):
-            n_right += weights[CLOSED_SET_WIDTH + lowest_bit_index(rest)]
-            rest &= rest - _ONE
-        count_size(n_left, n_right, worker.control, sizes)
-    while candidates != _U(0):
-        weights[CLOSED_SET_WIDTH + lowest_bit_index(candidates)] = 0
-        candidates &= candidates - _ONE
 
 
 @compiled(nrt=False, inlined=True)
@@ -225,7 +200,7 @@ def take_child(child, n_path, worker, sizes, output):
 
 
 @compiled(nrt=False, inlined=True)
-def take_closed_sets(closed, n_path, rows_at, rows_end, behind, columns, worker, sizes, output):
+def take_closed_sets(closed, n_path, rows_at, rows_end, behind, weighed, columns, worker, sizes, output):
     """Count or write the bicliques of a closed-set bitmap over the groups in ``worker.masks``.
 
     Their right sides are as in `emit_word`.
@@ -238,7 +213,7 @@ def take_closed_sets(closed, n_path, rows_at, rows_end, behind, columns, worker,
         The candidates in the arena of words.
     """
     if output is None:
-        count_closed_sets(closed, n_path, rows_at, rows_end, behind.payload, columns, worker, sizes)
+        count_closed_sets(closed, n_path, weighed, columns, worker, sizes)
         return True
     while closed != _U(0):
         left = spread(_U(lowest_bit_index(closed)), worker.masks)

@@ -18,6 +18,8 @@ from numba import boolean, int64, types
 from mbe_stage.runtime.jit import INTS as _INTS
 from mbe_stage.runtime.jit import LONGS as _LONGS
 from mbe_stage.runtime.jit import WORDS as _WORDS
+from mbe_stage.runtime.jit import compiled
+from mbe_stage.search.cpu.quanta import OK
 
 
 class WorkerState(NamedTuple):
@@ -39,9 +41,6 @@ class WorkerState(NamedTuple):
         Scratch, all zero between two children.
     masks : (6,) uint64
         Scratch: groups of columns.
-    weights : (70,) int64
-        Scratch: the left vertices of six columns, and the right ones of each subset of them; zeros between two
-        children.
     control : (CONTROL_FIELDS,) int64
     """
 
@@ -53,7 +52,6 @@ class WorkerState(NamedTuple):
     nonzero: np.ndarray
     counts: np.ndarray
     masks: np.ndarray
-    weights: np.ndarray
     control: np.ndarray
 
 
@@ -100,7 +98,7 @@ class Output(NamedTuple):
 
 # Their types in compiled code.
 WORKER_STATE = types.NamedTuple(
-    (int64[:, ::1], _INTS, _WORDS, _INTS, _WORDS, _INTS, _INTS, _WORDS, _LONGS, _LONGS), WorkerState
+    (int64[:, ::1], _INTS, _WORDS, _INTS, _WORDS, _INTS, _INTS, _WORDS, _LONGS), WorkerState
 )
 SIZES = types.NamedTuple((_INTS, _INTS, _LONGS, _INTS, _INTS, boolean, int64, boolean, int64), Sizes)
 # Numba types a tuple of equal types so: with another name, the walk would be compiled again at its first call.
@@ -187,11 +185,24 @@ class Columns(NamedTuple):
     wide: np.uint64
 
 
+class Weighed(NamedTuple):
+    """Rows that say how many right vertices the bicliques below a node have, where only sizes are wanted.
+
+    The biclique of a left set has `n_path` of them, and those behind each row of ``words[start:end]`` that holds it;
+    these numbers are the weights, from ``ints[weights]`` on.
+    """
+
+    start: int
+    end: int
+    weights: int
+    n_path: int
+
+
 class Behind(NamedTuple):
     """The right vertices behind rows, as positions in the arena of ints.
 
     The payload of a row stands at ``ints[payload + k]``. If only sizes are wanted, it is a number of right vertices,
-    and there is none where any would do (`emit.needs_weights`). If members are, it is the right vertex itself where
+    which `Weighed` rows alone have. If members are, it is the right vertex itself where
     `groups` is `NO_GROUPS`; otherwise the number ``p`` of a group, whose ids stand, counted from `ids`, between
     ``ints[groups + p]`` and ``ints[groups + p + 1]``.
     """
@@ -218,7 +229,10 @@ N_PATH = 12  # right members on the path, this node's included: rows, or if none
 COLUMNS = 13  # word: where its columns stand in the arena of ints, as `Columns` says
 HEAVY = 14
 WIDE = 15
-FRAME_FIELDS = 16
+WEIGHED = 16  # word: its `Weighed` rows, whose weights begin at INTS; its own if they begin at WORDS
+WEIGHED_END = 17
+WEIGHED_PATH = 18
+FRAME_FIELDS = 19
 
 # Kinds of nodes. The whole graph is a subgraph in an array of its own.
 WHOLE_GRAPH = 0
@@ -274,3 +288,15 @@ NO_GROUPS = -1
 INTS_SHORT = 4
 WORDS_SHORT = 5
 FRAMES_SHORT = 6
+
+
+@compiled(nrt=False, inlined=True)
+def shortage(n_words, n_ints, worker):
+    """The status of an arena with fewer entries than these, or ``OK``."""
+    if n_words > worker.words.size:
+        worker.control[NEEDED] = n_words
+        return WORDS_SHORT
+    if n_ints > worker.ints.size:
+        worker.control[NEEDED] = n_ints
+        return INTS_SHORT
+    return OK

@@ -27,7 +27,8 @@ from mbe_stage.bicliques.cpu.closed_sets import (
 )
 from mbe_stage.bicliques.cpu.emit import (
     UNWEIGHED,
-    count_subsets,
+    count_each,
+    count_size,
     is_wide,
     needs_weights,
     take_child,
@@ -137,7 +138,7 @@ def _visit_bitmap_child(child, worker, sizes, output):
     bits, nonzero, control, node = worker.bits, worker.nonzero, worker.control, child.node
     n_path, width = worker.frames[child.depth, layout.N_PATH], child.left_end - child.left_at
     heavy = wide = _U(0)
-    if width <= 2 and output is None and not sizes.are_exact and _count_pair_of_columns(child, n_path, worker, sizes):
+    if width <= 2 and output is None and _count_pair_of_columns(child, n_path, worker, sizes):
         return OK
     n_nonzero = n_left = _NONE
     bit = _ONE
@@ -163,12 +164,11 @@ def _visit_bitmap_child(child, worker, sizes, output):
         child = layout.Child(
             node, weights, starts, row_ids, offsets, members, ids, row, left_at, left_end, n_left, n_ids, depth
         )
-    if CLOSED_SETS and output is None and width <= CLOSED_SET_WIDTH:
-        _count_small_child(child, heavy, wide, n_nonzero, worker, sizes)
-        return OK
-    full = ~_U(0) >> _U(layout.WORD_BITS - width)
     columns = layout.Columns(worker.frames[child.depth, layout.INTS_TOP], heavy, wide)
     kept = layout.KeptColumns(node, child.left_at, width, width, _NO_GROUPS)
+    if CLOSED_SETS and output is None and width <= CLOSED_SET_WIDTH:
+        return _count_small_child(child, kept, columns, n_nonzero, worker, sizes)
+    full = ~_U(0) >> _U(layout.WORD_BITS - width)
     status = _open_bitset_frame(child, kept, columns, full, n_path, n_nonzero, worker, sizes, output)
     for k in range(n_nonzero):
         bits[nonzero[k]] = _U(0)
@@ -202,30 +202,39 @@ def _count_pair_of_columns(child, n_path, worker, sizes):
     n_right = n_path + np.int64(sizes.right_multiplicities[node[child.row_ids + row]])
     end = child.column_members + node[child.column_offsets + a + 1]
     other_end = child.column_members + node[child.column_offsets + b + 1]
-    while n_right < sizes.constraints[MIN_RIGHT] and one < end and other < other_end:
+    while (sizes.are_exact or n_right < sizes.constraints[MIN_RIGHT]) and one < end and other < other_end:
         first, second = node[one], node[other]
         if first == second and first > row:
             n_right += np.int64(sizes.right_multiplicities[node[child.row_ids + first]])
         one += first <= second
         other += second <= first
-    control[layout.COUNT] += n_right >= sizes.constraints[MIN_RIGHT]
+    if sizes.are_exact:
+        count_size(_weight(node, child.column_weights, child.left_at, child.left_end), n_right, control, sizes)
+    else:
+        control[layout.COUNT] += n_right >= sizes.constraints[MIN_RIGHT]
     return True
 
 
 @njit(inline="always")
-def _count_small_child(child, heavy, wide, n_nonzero, worker, sizes):
-    """Count the bicliques of a child with at most six columns, and of its subtree; `bits` holds the rows."""
+def _count_small_child(child, kept, columns, n_nonzero, worker, sizes):
+    """Count the bicliques of a child with at most six columns, and of its subtree; `bits` holds the rows.
+
+    Returns
+    -------
+    int
+        ``OK``, or the arena that is short.
+    """
     bits, nonzero, control, node = worker.bits, worker.nonzero, worker.control, child.node
+    words, ints, least = worker.words, worker.ints, sizes.constraints[MIN_LEFT]
+    n_path, weights_at = worker.frames[child.depth, layout.N_PATH], columns.at + layout.COLUMN_STARTS
+    raw_end = top = worker.frames[child.depth, layout.WORDS_TOP]
+    heavy, wide = columns.heavy, columns.wide
     candidates = forbidden = _U(0)
-    n_path, least, width = (
-        worker.frames[child.depth, layout.N_PATH],
-        sizes.constraints[MIN_LEFT],
-        child.left_end - child.left_at,
-    )
-    full = (_ONE << _U(width)) - _ONE
+    full = (_ONE << _U(kept.n)) - _ONE
     # Without columns of medium weight, and with enough on the path, their numbers decide.
     # All left sets but the child's own are in two rows or more.
     is_weighed = (least > UNWEIGHED and heavy != wide) or needs_weights(n_path + 1, sizes)
+    status = layout.shortage(raw_end + n_nonzero, weights_at + n_nonzero, worker) if is_weighed else OK
     # If it alone has all columns, its own right vertices have to be enough.
     n_right = n_path + 1
     if n_right < sizes.constraints[MIN_RIGHT] and not is_weighed:
@@ -233,30 +242,31 @@ def _count_small_child(child, heavy, wide, n_nonzero, worker, sizes):
             n_right += np.int64(bits[nonzero[k]] == full)
         if n_right == n_path + 2:
             n_right = n_path + np.int64(sizes.right_multiplicities[node[child.row_ids + child.row]])
+    for k in range(n_nonzero if is_weighed and status == OK else 0):
+        # No entry of an excluded row is read: most are in no cache.
+        other = max(np.int64(nonzero[k]), child.row)
+        words[raw_end] = bits[nonzero[k]]
+        ints[weights_at + raw_end - top] = sizes.right_multiplicities[node[child.row_ids + other]]
+        raw_end += nonzero[k] >= child.row
     for k in range(n_nonzero):
         other = nonzero[k]
         member = _ONE << bits[other]
         candidates |= member if other >= child.row else _U(0)
         forbidden |= member if other < child.row else _U(0)
-        bits[other] = bits[other] if is_weighed else _U(0)
+        bits[other] = _U(0)
     # The child's own row is among the candidates: its left set is a result itself.
     closed = closed_sets(candidates, forbidden)
-    if not is_weighed:
-        closed &= wide_subsets(least) | TOUCHING[wide] | (TOUCHING[heavy] & wide_subsets(least - 1))
-        closed &= ~(_ONE << full) if n_right < sizes.constraints[MIN_RIGHT] else ~_U(0)
-        control[layout.COUNT] += popcount(closed)
-        return
-    if closed != _U(0):
-        weights = worker.weights
-        for k in range(width):
-            weights[k] = node[child.column_weights + node[child.left_at + k]]
-        for k in range(n_nonzero):
-            if nonzero[k] >= child.row:
-                weight = sizes.right_multiplicities[node[child.row_ids + nonzero[k]]]
-                weights[CLOSED_SET_WIDTH + np.int64(bits[nonzero[k]])] += weight
-        count_subsets(closed, candidates, n_path, worker, sizes)
-    for k in range(n_nonzero):
-        bits[nonzero[k]] = _U(0)
+    if is_weighed:
+        if status == OK and closed != _U(0):
+            if heavy != _U(0):
+                write_column_weights(child, kept, ints, columns.at)
+            weighed = layout.Weighed(top, raw_end, weights_at, n_path)
+            count_each(closed, full, weighed, columns, worker, sizes)
+        return status
+    closed &= wide_subsets(least) | TOUCHING[wide] | (TOUCHING[heavy] & wide_subsets(least - 1))
+    closed &= ~(_ONE << full) if n_right < sizes.constraints[MIN_RIGHT] else ~_U(0)
+    control[layout.COUNT] += popcount(closed)
+    return OK
 
 
 @compiled(nrt=False)
@@ -274,17 +284,13 @@ def _open_bitset_frame(child, kept, columns, full, n_path, n_nonzero, worker, si
     n_path, n_nonzero : int
         Right members on the path; rows in the accumulator.
     """
-    control = worker.control
     words, ints, frames, masks = worker.words, worker.ints, worker.frames, worker.masks
     top = frames[child.depth, layout.WORDS_TOP]
-    needed = top + 3 * n_nonzero + table_size(n_nonzero)
-    if needed > words.size:
-        control[layout.NEEDED] = needed
-        return layout.WORDS_SHORT
     payload_at = columns.at + layout.COLUMN_IDS + child.n_ids
-    if payload_at + 3 * n_nonzero + 1 > ints.size:
-        control[layout.NEEDED] = payload_at + 3 * n_nonzero + 1
-        return layout.INTS_SHORT
+    n_words = top + 3 * n_nonzero + table_size(n_nonzero)
+    status = layout.shortage(n_words, payload_at + 3 * n_nonzero + 1, worker)
+    if status != OK:
+        return status
     excluded_end = words.size
     can_merge = output is None and not needs_weights(n_path + (full != _U(0)), sizes)
     if kept.groups < 0 and columns.heavy != _U(0) and not (can_merge and sizes.constraints[MIN_LEFT] <= UNWEIGHED):
@@ -306,16 +312,17 @@ def _open_bitset_frame(child, kept, columns, full, n_path, n_nonzero, worker, si
         write_column_ids(child, kept, ints, starts_at, layout.WORD_BITS + 1, columns.at + layout.COLUMN_IDS)
     behind = layout.Behind(payload_at, layout.NO_GROUPS, 0)
     excluded = layout.Excluded(excluded_at, excluded_end, singles, top, top)
-    if DOMINATED and output is None and raw_end - top <= 2 and not needs_weights(n_path, sizes):
-        count_pair(words[top], words[raw_end - 1], excluded, columns, sizes.least_in_words, worker)
+    weighed = layout.Weighed(top, raw_end, payload_at, n_path)
+    if DOMINATED and output is None and raw_end - top <= 2:
+        count_pair(words[top], words[raw_end - 1], excluded, weighed, n_path, columns, worker, sizes)
         return OK
     if COLUMN_GROUPS and column_groups(words, top, raw_end, masks):
         everything = ~_U(0)
         forbidden = subsets_of(words, excluded_at, excluded_end, everything, masks) | subsets_of_singles(singles, masks)
         closed = closed_sets(subsets_of(words, top, raw_end, everything, masks), forbidden)
-        is_taken = take_closed_sets(closed, n_path, top, raw_end, behind, columns, worker, sizes, output)
+        is_taken = take_closed_sets(closed, n_path, top, raw_end, behind, weighed, columns, worker, sizes, output)
         return OK if is_taken else OUTPUT_FULL
-    push_bitset_frame(top, raw_end, excluded, behind, n_path, columns, worker, sizes, output)
+    push_bitset_frame(top, raw_end, excluded, behind, weighed, n_path, columns, worker, sizes, output)
     return OK
 
 
@@ -344,7 +351,8 @@ def _divide_rows(child, columns, full, n_path, n_nonzero, payload_at, can_merge,
     excluded_at = words.size
     # Half of the rows and more hold a single column. Excluded ones go into one word, and so do candidates' if no
     # weights stand behind them (`can_merge`).
-    singles = lone = _U(0)
+    lone = _U(0)
+    singles = ~columns.wide if sizes.constraints[MIN_LEFT] > 1 else _U(0)
     for k in range(n_nonzero):
         other = nonzero[k]
         known = bits[other]
@@ -371,9 +379,7 @@ def _divide_rows(child, columns, full, n_path, n_nonzero, payload_at, can_merge,
             row_id = child.node[child.row_ids + other]
             words[raw_end] = known
             ints[payload_at + raw_end - top] = row_id if output is not None else sizes.right_multiplicities[row_id]
-            raw_end += is_wide(known, columns, ints, least)
-    if sizes.constraints[MIN_LEFT] > 1:
-        singles |= ~columns.wide
+            raw_end += is_wide(known, columns, ints, least) & (not is_single or known & ~singles != _U(0))
     lone &= ~singles
     while lone != _U(0):
         words[raw_end] = lone & (~lone + _ONE)
@@ -426,9 +432,9 @@ def _collect_last_rows(child, base, worker, sizes, output):
     nothing = layout.Collected(scratch_at, scratch_at, _NONE, _NONE, _U(0), _U(0))
     if frame[layout.WORDS_TOP] == column_words:
         # The whole graph gets its words when they are needed first.
-        if column_words + frame[layout.N_COLUMNS] > words.size:
-            control[layout.NEEDED] = column_words + frame[layout.N_COLUMNS]
-            return layout.WORDS_SHORT, _NONE, nothing
+        status = layout.shortage(column_words + frame[layout.N_COLUMNS], 0, worker)
+        if status != OK:
+            return status, _NONE, nothing
         frame[layout.WORDS_TOP] = column_words + frame[layout.N_COLUMNS]
         write_last_rows(
             node, child.column_weights, frame[layout.N_ROWS], frame[layout.N_COLUMNS], base, words, column_words
@@ -444,12 +450,9 @@ def _collect_last_rows(child, base, worker, sizes, output):
     later = ~(own | (own - _ONE))
     control[layout.WORK] += 8 + 8 * popcount(union & later)
     ints_room, words_room = columns_room(n_left, n_members)
-    if scratch_at + ints_room > ints.size:
-        control[layout.NEEDED] = scratch_at + ints_room
-        return layout.INTS_SHORT, _NONE, nothing
-    if top + words_room > words.size:
-        control[layout.NEEDED] = top + words_room
-        return layout.WORDS_SHORT, _NONE, nothing
+    status = layout.shortage(top + words_room, scratch_at + ints_room, worker)
+    if status != OK:
+        return status, _NONE, nothing
     if common & (own - _ONE) != _U(0) or _is_excluded(child, ints, scratch_at):
         return OK, _NONE, nothing
     n_path = _join_path(child, child.row, frame[layout.N_PATH], worker, sizes, output)
@@ -483,17 +486,14 @@ def _collect(child, n_counted, n_members, worker, sizes, output):
         Rows with a count now.
     collected : Collected
     """
-    counts, nonzero, ints, words, control = worker.counts, worker.nonzero, worker.ints, worker.words, worker.control
+    counts, nonzero, ints, words = worker.counts, worker.nonzero, worker.ints, worker.words
     n_left = child.left_end - child.left_at
     scratch_at, top = worker.frames[child.depth, layout.INTS_TOP], worker.frames[child.depth, layout.WORDS_TOP]
     ints_room, words_room = columns_room(n_left, n_members)
     nothing = layout.Collected(scratch_at, scratch_at, _NONE, _NONE, _U(0), _U(0))
-    if scratch_at + ints_room > ints.size:
-        control[layout.NEEDED] = scratch_at + ints_room
-        return layout.INTS_SHORT, _NONE, n_counted, nothing
-    if top + words_room > words.size:
-        control[layout.NEEDED] = top + words_room
-        return layout.WORDS_SHORT, _NONE, n_counted, nothing
+    status = layout.shortage(top + words_room, scratch_at + ints_room, worker)
+    if status != OK:
+        return status, _NONE, n_counted, nothing
     if _is_excluded(child, ints, scratch_at):
         return OK, _NONE, n_counted, nothing
     # Rows that hold the whole left set join the path and lose their counts, as those do that no wanted left set is in:

@@ -40,16 +40,13 @@ def open_subgraph(child, collected, n_path, n_edges, n_nonzero, worker, sizes, o
     int
         ``OK``, or the arena that is short: then nothing has changed.
     """
-    words, ints, control = worker.words, worker.ints, worker.control
+    words, ints = worker.words, worker.ints
     top = worker.frames[child.depth, layout.WORDS_TOP]
     start = collected.end
-    needed = start + 3 * collected.n_columns + 2 * n_nonzero + 3 + 2 * n_edges + child.n_ids
-    if needed > ints.size:
-        control[layout.NEEDED] = needed
-        return layout.INTS_SHORT
-    if top + n_nonzero + collected.n_columns > words.size:
-        control[layout.NEEDED] = top + n_nonzero + collected.n_columns
-        return layout.WORDS_SHORT
+    n_ints = start + 3 * collected.n_columns + 2 * n_nonzero + 3 + 2 * n_edges + child.n_ids
+    status = layout.shortage(top + n_nonzero + collected.n_columns, n_ints, worker)
+    if status != OK:
+        return status
     if not take_child(child, n_path, worker, sizes, output):
         return OUTPUT_FULL
     is_bounded = sizes.constraints[ACTIVE] != 0 if output is not None else needs_weights(n_path, sizes)
@@ -161,7 +158,7 @@ def _drop_single_columns(collected, n_left, drops_candidates, worker):
             end += 1
         n_dropped += last - end
         ints[excluded_at + k] = end - first
-        if not drops_candidates:
+        if not drops_candidates and end == first:
             continue
         begin, lone = first, np.int64(-1)
         for j in range(first - 1, start - 1, -1):

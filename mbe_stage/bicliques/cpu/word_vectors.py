@@ -13,7 +13,7 @@ from numba.extending import intrinsic
 
 _LANES = 8
 _WORD, _BIT = ir.IntType(64), ir.IntType(1)
-_ROWS = ir.VectorType(_WORD, _LANES)
+_ROWS, _WEIGHTS = ir.VectorType(_WORD, _LANES), ir.VectorType(ir.IntType(32), _LANES)
 _HITS = ir.IntType(_LANES)
 
 
@@ -77,6 +77,38 @@ def _inside_any(module):
         builder.position_at_end(block)
         builder.ret(ir.Constant(_BIT, answer))
     return function
+
+
+@intrinsic
+def weight_of_holders(typing_context, words, start, end, columns, ints, weights_at):  # noqa: ARG001 - the signature is Numba's
+    """Sum the weights, from ``ints[weights_at]`` on, of the rows ``words[start:end]`` that hold all `columns`."""
+
+    def build(context, builder, signature, args):
+        words, start, end, columns, ints, weights_at = args
+        rows = builder.gep(context.make_array(signature.args[0])(context, builder, words).data, [start])
+        numbers = builder.gep(context.make_array(signature.args[4])(context, builder, ints).data, [weights_at])
+        n, wanted = builder.sub(end, start), _all_lanes(builder, columns)
+        total = cgutils.alloca_once_value(builder, ir.Constant(_WEIGHTS, None))
+        with cgutils.for_range_slice(builder, _number(0), n, _number(_LANES)) as (at, _):
+            lanes = builder.add(_all_lanes(builder, at), ir.Constant(_ROWS, list(range(_LANES))))
+            is_row = builder.icmp_signed("<", lanes, _all_lanes(builder, n))
+            held = builder.and_(wanted, _loaded(builder, builder.gep(rows, [at]), is_row, _ROWS, "v8i64"))
+            is_holder = builder.and_(is_row, builder.icmp_signed("==", held, wanted))
+            found = _loaded(builder, builder.gep(numbers, [at]), is_holder, _WEIGHTS, "v8i32")
+            builder.store(builder.add(builder.load(total), found), total)
+        kind = ir.FunctionType(_WEIGHTS.element, [_WEIGHTS])
+        add = cgutils.get_or_insert_function(builder.module, kind, "llvm.vector.reduce.add.v8i32")
+        return builder.zext(builder.call(add, [builder.load(total)]), _WORD)
+
+    return types.int64(words, types.int64, types.int64, types.uint64, ints, types.int64), build
+
+
+def _loaded(builder, place, lanes, vector, name):
+    """Load these lanes of a vector, and zeros for the others."""
+    kind = ir.FunctionType(vector, [vector.as_pointer(), ir.IntType(32), lanes.type, vector])
+    load = cgutils.get_or_insert_function(builder.module, kind, f"llvm.masked.load.{name}.p0{name}")
+    pointer = builder.bitcast(place, vector.as_pointer())
+    return builder.call(load, [pointer, ir.IntType(32)(4), lanes, ir.Constant(vector, None)])
 
 
 @intrinsic

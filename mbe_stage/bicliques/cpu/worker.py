@@ -39,6 +39,8 @@ from mbe_stage.search.cpu.quanta import (
 _ARENAS = {layout.INTS_SHORT: "ints", layout.WORDS_SHORT: "words", layout.FRAMES_SHORT: "frames"}
 # A child that is counted: itself, and the closed sets of six columns.
 _MOST_OF_A_CHILD = 1 << CLOSED_SET_WIDTH
+# Sizes of a block while only these are wanted: the processor's cache holds them until the sink reads them.
+_SIZES_BYTES = 1 << 20
 _LONG_QUANTUM: Any = np.int64(1 << 20)
 _RANGE = RangeFields(layout.FIRST, layout.CURSOR, layout.END)
 FirstSizes = tuple[int, int, int]
@@ -57,7 +59,6 @@ def new_state(n_rows: int, first_sizes: FirstSizes = (1 << 16, 1 << 15, 64)) -> 
         nonzero=np.zeros(n_rows + 1, np.int32),
         counts=np.zeros(n_rows + 1, np.int32),
         masks=np.zeros(CLOSED_SET_WIDTH, np.uint64),
-        weights=np.zeros(CLOSED_SET_WIDTH + (1 << CLOSED_SET_WIDTH), np.int64),
         control=np.zeros(layout.CONTROL_FIELDS, np.int64),
     )
     worker.control[layout.DEPTH] = -1
@@ -148,6 +149,8 @@ def _copy_frame(donor: WorkerState, frame: np.ndarray, has_members: bool) -> Wor
         ints = donor.ints[frame[layout.INTS] : frame[layout.INTS_TOP]]
     if kind == layout.BITSET:
         columns = columns_of(frame, donor.ints, has_members)
+        # A node keeps its weights with the rows that they belong to, which may be those of one above.
+        words = np.concatenate([words, donor.words[frame[layout.WEIGHED] : frame[layout.WEIGHED_END]]])
     receiver = new_state(
         donor.path.size - 1,
         (max(1 << 16, 2 * (ints.size + columns.size)), max(1 << 15, 2 * words.size), donor.frames.shape[0]),
@@ -159,6 +162,8 @@ def _copy_frame(donor: WorkerState, frame: np.ndarray, has_members: bool) -> Wor
     copy = receiver.frames[0]
     copy[:] = frame
     copy[layout.WORDS], copy[layout.WORDS_TOP] = 0, words.size
+    n_weighed = frame[layout.WEIGHED_END] - frame[layout.WEIGHED]
+    copy[layout.WEIGHED], copy[layout.WEIGHED_END] = words.size - n_weighed, words.size
     copy[layout.COLUMNS] = 0
     copy[layout.INTS], copy[layout.INTS_TOP] = columns.size, columns.size + ints.size
     receiver.control[layout.DEPTH] = 0
@@ -258,7 +263,8 @@ class Plan:
 
     def new_sizes(self, n_bytes: int) -> Sizes:
         """Wanted sizes, with room for those of found bicliques."""
-        n_bicliques = max(1, n_bytes // (24 if self.collects else 8)) if self.detail > Detail.COUNT else 0
+        n_bytes = n_bytes // 24 if self.collects else min(n_bytes, _SIZES_BYTES) // 8
+        n_bicliques = max(1, n_bytes) if self.detail > Detail.COUNT else 0
         weighs_left = self.detail == Detail.RIGHT
         return new_sizes(*self._multiplicities, self.constraints, n_bicliques, self.collects, weighs_left)
 
