@@ -31,6 +31,7 @@ class Diverged(AssertionError):
 
 
 class _Lane(greenlet):
+    __slots__ = ("lane", "n_shared", "of", "shared", "thread")
     lane: int
     thread: Any
     of: _Warp
@@ -270,6 +271,16 @@ class _Block:
             self.waiting.clear()
 
 
+def _same_path(one: _Lane, other: _Lane) -> bool:
+    """Return True if the call paths of two lanes, from the kernel to where they wait, are the same."""
+    first, second = one.gr_frame, other.gr_frame
+    while first is not None and second is not None:
+        if first.f_lasti != second.f_lasti or first.f_code is not second.f_code:
+            return False
+        first, second = first.f_back, second.f_back
+    return first is second
+
+
 class _Warp:
     """32 lanes, what each of them waits for, and the next one to run."""
 
@@ -303,21 +314,13 @@ class _Warp:
             return _DONE
         self._n_meetings += 1
         # Checking all 32 at every meeting would cost half as much again: lanes take turns.
-        looked_at = (0, 31, self._n_meetings % 31)
-        if names.count(name) != 32 or len({self._way(lane) for lane in looked_at}) != 1:
+        others = (31, self._n_meetings % 31)
+        if names.count(name) != 32 or not all(_same_path(lanes[0], lanes[lane]) for lane in others):
             raise Diverged(f"lanes wait at different places: {self._places()}")
         self.met = Met(self.values)
         self.names = [None] * 32
         self._next = _LANES
         return _AT_BARRIER if name == "syncthreads" else _RUNNING
-
-    def _way(self, lane: int) -> int:
-        """Return one number for the call path of a lane from the kernel to where it waits."""
-        way, frame = 0, self.lanes[lane].gr_frame
-        while frame is not None:
-            way = hash((way, id(frame.f_code), frame.f_lasti))
-            frame = frame.f_back
-        return way
 
     def _places(self) -> dict:
         where: dict = {}
