@@ -15,6 +15,7 @@ import gc
 import itertools
 import random
 import sys
+import threading
 import types as python_types
 from collections.abc import Sequence
 from typing import Any
@@ -31,12 +32,32 @@ class Diverged(AssertionError):
 
 
 class _Lane(greenlet):
-    __slots__ = ("lane", "n_shared", "of", "shared", "thread")
+    __slots__ = ("call", "lane", "n_shared", "of", "shared", "thread")
+    call: functools.partial | None
     lane: int
     thread: Any
     of: _Warp
     shared: list
     n_shared: int
+
+
+class _Idle(threading.local):
+    """Lanes of this thread that have ended: making and starting others takes longer than a small kernel."""
+
+    def __init__(self) -> None:
+        self.lanes: list[_Lane] = []
+
+
+_idle = _Idle()
+
+
+def _run_kernels() -> None:
+    """Run a lane's kernel, and the next ones that it is given."""
+    me = getcurrent()
+    while True:
+        me.call()
+        me.call = None
+        me.parent.switch()
 
 
 class Met(list):
@@ -242,6 +263,7 @@ def launch(kernel: Any, n_blocks: int, warps_per_block: int, arguments: tuple, s
                 break
             if outcome == _DONE:
                 block.warps.remove(chosen)
+                _idle.lanes += chosen.lanes
             elif outcome == _AT_BARRIER:
                 block.waiting.append(chosen)
             if outcome != _RUNNING:
@@ -257,12 +279,13 @@ class _Block:
 
     def __init__(self, kernel: Any, block: int, n_blocks: int, n_warps: int, arguments: tuple) -> None:
         shared: list = []
+        call, idle = functools.partial(kernel, *arguments), _idle.lanes
         self.waiting: list[_Warp] = []
         self.warps = [_Warp(block, n_blocks, n_warps) for _ in range(n_warps)]
         for number, warp in enumerate(self.warps):
             for lane in _LANES:
-                one = _Lane(functools.partial(kernel, *arguments))
-                one.lane, one.of, one.shared, one.n_shared = lane, warp, shared, 0
+                one = idle.pop() if idle else _Lane(_run_kernels)
+                one.call, one.lane, one.of, one.shared, one.n_shared = call, lane, warp, shared, 0
                 one.thread = python_types.SimpleNamespace(x=number * 32 + lane)
                 warp.lanes.append(one)
 
