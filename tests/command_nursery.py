@@ -1,9 +1,10 @@
-"""Run commands and Python snippets in processes that start at once: forks of one that has loaded everything.
+"""Run commands and Python snippets in processes that start at once: forks of one that has loaded what they need.
 
-``python -m tests.command_nursery SOCKET`` imports every module of `pipeline`, loads the compiled code and the templates
-of reports, and prints ``ready``. Then each connection asks for one process: JSON with ``arguments`` of `mbe` or the
-``code`` of a snippet, ``cwd`` and ``environment``, plus three descriptors for its streams. The answer is the exit code.
-The client is `tests.commands`.
+``python -m tests.command_nursery SOCKET PART`` loads a part and prints ``ready``. ``everything`` is every module of
+`pipeline`, the compiled code and the templates of reports. ``libraries`` is no module of this project, so a snippet can
+replace libraries before it imports the project. Then each connection asks for one process: JSON with ``arguments`` of
+`mbe` or the ``code`` of a snippet, ``cwd`` and ``environment``, plus three descriptors for its streams. The answer is
+the exit code. The client is `tests.commands`.
 """
 
 from __future__ import annotations
@@ -22,25 +23,22 @@ from importlib import import_module
 from importlib.resources import files
 from typing import Any
 
-import mbe_stage.pipeline
-from mbe_stage.bicliques import estimation
-from mbe_stage.pipeline import verify
-from mbe_stage.pipeline.execution.compiling import host_steps
-from mbe_stage.pipeline.report import wording
-from mbe_stage.pipeline.views import diff
-from mbe_stage.runtime.compile_ahead import load_kept
 from tests.patience import end_with
 
 __all__ = ["main"]
 
 _STREAMS = 3
+_LIBRARIES = ("numba", "pandas", "pyarrow.compute", "pyarrow.dataset", "scipy.io", "scipy.sparse")
 
 
-def main(address: str) -> None:
+def main(address: str, part: str) -> None:
     """Serve until killed."""
     gc.disable()
-    import_everything()
-    load_what_is_compiled()
+    for name in _LIBRARIES:
+        import_module(name)
+    if part == "everything":
+        import_everything()
+        load_what_is_compiled()
     # Commands need not collect the garbage of imports.
     gc.freeze()
     gc.enable()
@@ -62,16 +60,23 @@ def main(address: str) -> None:
 
 def import_everything() -> None:
     """Import what commands import lazily. No command runs here, because a fork would lose its threads."""
+    import mbe_stage.pipeline
+
     for found in pkgutil.walk_packages(mbe_stage.pipeline.__path__, "mbe_stage.pipeline."):
         if not found.name.endswith("__main__"):
             with suppress(ImportError):  # optional libraries
                 import_module(found.name)
-    for name in ("pandas", "pyarrow.dataset", "scipy.io", "scipy.sparse"):
-        import_module(name)
 
 
 def load_what_is_compiled() -> None:
     """Load the machine code that is cached, and compile templates: most of the time of a small run."""
+    from mbe_stage.bicliques import estimation
+    from mbe_stage.pipeline import verify
+    from mbe_stage.pipeline.execution.compiling import host_steps
+    from mbe_stage.pipeline.report import wording
+    from mbe_stage.pipeline.views import diff
+    from mbe_stage.runtime.compile_ahead import load_kept
+
     load_kept((*host_steps("cpu"), *verify.compile_steps(), *diff.compile_steps(), *estimation.compile_steps()))
     for template in files("mbe_stage.pipeline.report").joinpath("templates").iterdir():
         if template.name.endswith(".html"):
@@ -137,4 +142,4 @@ def done(asked: dict[str, Any]) -> int:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

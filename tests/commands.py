@@ -38,6 +38,8 @@ class Commands:
     ----------
     directory : Path
         An empty directory for the socket and a stand-in for the command `mbe`.
+    part : str
+        What that process loads: "everything", or "libraries" for modules that replace some.
 
     Attributes
     ----------
@@ -45,17 +47,18 @@ class Commands:
         The stand-in's directory; put it first in ``PATH``.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, part: str = "everything") -> None:
         self._address, self.path = str(directory / "socket"), directory / "bin"
         self.path.mkdir()
         stand_in = self.path / "mbe"
         stand_in.write_text(_STAND_IN.replace("ADDRESS", repr(self._address)))
         stand_in.chmod(0o755)
         self._process = begun(
-            [sys.executable, "-m", "tests.command_nursery", self._address],
+            [sys.executable, "-m", "tests.command_nursery", self._address, part],
             cwd=ROOT,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             stderr=None,
+            outlives_the_test=True,
         )
         assert self._process.stdout is not None
         assert self._process.stdout.readline() == b"ready\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import itertools
 import logging
@@ -91,9 +92,8 @@ def pytest_collection_finish() -> None:
     gc.enable()
     gc.collect()
     gc.freeze()
-    n_frozen = gc.get_freeze_count()
     # Every search for itemsets asks, and counting takes some hundredths of a second.
-    gc.get_freeze_count = lambda: n_frozen
+    gc.get_freeze_count = functools.cache(gc.get_freeze_count)
 
 
 @pytest.hookimpl(tryfirst=True)

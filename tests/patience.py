@@ -54,7 +54,11 @@ def completed(
 
 
 def begun(
-    command: Sequence[object], *, preexec_fn: Callable[[], object] | None = None, **options: Any
+    command: Sequence[object],
+    *,
+    preexec_fn: Callable[[], object] | None = None,
+    outlives_the_test: bool = False,
+    **options: Any,
 ) -> subprocess.Popen:
     """Start a process with piped stdout and stderr, as `subprocess.Popen` does; it does not outlive the test.
 
@@ -66,6 +70,8 @@ def begun(
     command : sequence
     preexec_fn : callable or None
         What is to be done in the new process before the command.
+    outlives_the_test : bool
+        True for a process of several tests: its owner ends it.
     **options
         Of `subprocess.Popen`.
     """
@@ -78,7 +84,8 @@ def begun(
 
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     process = subprocess.Popen(list(map(str, command)), preexec_fn=bound_to_the_parent, **streams | options)
-    _begun.append(process)
+    if not outlives_the_test:
+        _begun.append(process)
     return process
 
 

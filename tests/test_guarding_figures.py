@@ -7,7 +7,7 @@ import warnings
 from typing import Any
 
 from tests.guarding_figures import EMITTED, RECORD, changes
-from tests.mbe_stage.processes import run_module
+from tests.mbe_stage.processes import run_module_alone
 
 _RECORDS = "python -m tests.guarding_figures record"
 
@@ -20,9 +20,9 @@ def _without_bytes_of_files(figures: dict[str, dict[str, int]]) -> dict[str, dic
 
 
 def test_figures_are_those_of_the_record() -> None:
-    now: dict[str, Any] = json.loads(run_module("tests.guarding_figures"))
+    now: dict[str, Any] = json.loads(run_module_alone("tests.guarding_figures"))
     if now["cold"]:
-        now = json.loads(run_module("tests.guarding_figures"))
+        now = json.loads(run_module_alone("tests.guarding_figures"))
     record = json.loads(RECORD.read_text())
     figures = record["figures"], now["figures"]
     if record["pyarrow"] != now["pyarrow"]:

@@ -37,14 +37,23 @@ def edges_file(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def prefect_server(tmp_path_factory):
-    from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
+    from prefect.settings import (
+        PREFECT_API_BLOCKS_REGISTER_ON_START,
+        PREFECT_API_DATABASE_MIGRATE_ON_START,
+        PREFECT_FLOWS_HEARTBEAT_FREQUENCY,
+        temporary_settings,
+    )
     from prefect.testing import utilities
 
     home = tmp_path_factory.mktemp("server")
     migrated(home / "prefect-test.db")
     # Ending the heartbeat thread would take most of a second per run.
     no_heartbeat = temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None})
-    with pytest.MonkeyPatch.context() as patch:
+    # The database is migrated, and no flow uses a block.
+    quick_start = temporary_settings(
+        {PREFECT_API_DATABASE_MIGRATE_ON_START: False, PREFECT_API_BLOCKS_REGISTER_ON_START: False}
+    )
+    with pytest.MonkeyPatch.context() as patch, quick_start:
         patch.setattr(utilities, "mkdtemp", lambda: str(home))
         with utilities.prefect_test_harness(server_startup_timeout=int(PATIENCE)), no_heartbeat:
             yield

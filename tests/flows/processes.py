@@ -59,6 +59,8 @@ def environment(home: Path, **more: str) -> dict[str, str]:
     # The packages come from the checkout, installed or not.
     path = os.pathsep.join([str(CHECKOUT), *filter(None, [os.environ.get("PYTHONPATH")])])
     silent = {"DO_NOT_TRACK": "1", "PREFECT_SERVER_ANALYTICS_ENABLED": "false"}
+    # A server need not look again what `migrated` has done, nor list blocks that no flow uses.
+    silent |= {"PREFECT_API_DATABASE_MIGRATE_ON_START": "false", "PREFECT_API_BLOCKS_REGISTER_ON_START": "false"}
     # A temporary server of a flow reads its secret there.
     silent["PREFECT_API_AUTH_STRING"] = ":".join(SECRET)
     return kept | silent | {"PYTHONPATH": path, "PREFECT_HOME": str(home)} | more

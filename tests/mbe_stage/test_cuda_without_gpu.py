@@ -35,7 +35,7 @@ from mbe_stage.errors import MemoryBudgetExceeded
 from tests.guarding_figures import changes
 from tests.mbe_stage.emulated_memory import AT_THE_EDGE, EVENTS
 from tests.mbe_stage.emulated_sizes import TINY
-from tests.mbe_stage.processes import run_module
+from tests.mbe_stage.processes import run_module, run_module_alone
 from tests.patience import completed
 
 _ROOT = Path(__file__).parents[2]
@@ -237,7 +237,7 @@ def test_an_unknown_technique_is_named() -> None:
 )
 @pytest.mark.parametrize("kernels", ["changed", pytest.param("each", marks=pytest.mark.slow)])
 def test_kernels_compile_for_both_architectures_as_recorded(kernels: str) -> None:
-    found = json.loads(run_module("compiled_cuda", kernels))
+    found = json.loads(run_module_alone("compiled_cuda", kernels))
     recorded = json.loads((Path(__file__).parent / "cuda_resources.json").read_text())
     if found.pop("sources") != recorded.pop("sources"):
         warnings.warn(f"kernels are not those of cuda_resources.json, and are compiled anew: {_RECORDS}", stacklevel=1)

@@ -15,6 +15,7 @@ import gc
 import itertools
 import random
 import sys
+import threading
 import types as python_types
 from collections.abc import Sequence
 from typing import Any
@@ -31,11 +32,32 @@ class Diverged(AssertionError):
 
 
 class _Lane(greenlet):
+    __slots__ = ("call", "lane", "n_shared", "of", "shared", "thread")
+    call: functools.partial | None
     lane: int
     thread: Any
     of: _Warp
     shared: list
     n_shared: int
+
+
+class _Idle(threading.local):
+    """Lanes of this thread that have ended: making and starting others takes longer than a small kernel."""
+
+    def __init__(self) -> None:
+        self.lanes: list[_Lane] = []
+
+
+_idle = _Idle()
+
+
+def _run_kernels() -> None:
+    """Run a lane's kernel, and the next ones that it is given."""
+    me = getcurrent()
+    while True:
+        me.call()
+        me.call = None
+        me.parent.switch()
 
 
 class Met(list):
@@ -241,6 +263,7 @@ def launch(kernel: Any, n_blocks: int, warps_per_block: int, arguments: tuple, s
                 break
             if outcome == _DONE:
                 block.warps.remove(chosen)
+                _idle.lanes += chosen.lanes
             elif outcome == _AT_BARRIER:
                 block.waiting.append(chosen)
             if outcome != _RUNNING:
@@ -256,18 +279,29 @@ class _Block:
 
     def __init__(self, kernel: Any, block: int, n_blocks: int, n_warps: int, arguments: tuple) -> None:
         shared: list = []
+        call, idle = functools.partial(kernel, *arguments), _idle.lanes
         self.waiting: list[_Warp] = []
         self.warps = [_Warp(block, n_blocks, n_warps) for _ in range(n_warps)]
         for number, warp in enumerate(self.warps):
             for lane in _LANES:
-                one = _Lane(functools.partial(kernel, *arguments))
-                one.lane, one.of, one.shared, one.n_shared = lane, warp, shared, 0
+                one = idle.pop() if idle else _Lane(_run_kernels)
+                one.call, one.lane, one.of, one.shared, one.n_shared = call, lane, warp, shared, 0
                 one.thread = python_types.SimpleNamespace(x=number * 32 + lane)
                 warp.lanes.append(one)
 
     def release_if_all_wait(self) -> None:
         if len(self.waiting) == len(self.warps):
             self.waiting.clear()
+
+
+def _same_path(one: _Lane, other: _Lane) -> bool:
+    """Return True if the call paths of two lanes, from the kernel to where they wait, are the same."""
+    first, second = one.gr_frame, other.gr_frame
+    while first is not None and second is not None:
+        if first.f_lasti != second.f_lasti or first.f_code is not second.f_code:
+            return False
+        first, second = first.f_back, second.f_back
+    return first is second
 
 
 class _Warp:
@@ -303,21 +337,13 @@ class _Warp:
             return _DONE
         self._n_meetings += 1
         # Checking all 32 at every meeting would cost half as much again: lanes take turns.
-        looked_at = (0, 31, self._n_meetings % 31)
-        if names.count(name) != 32 or len({self._way(lane) for lane in looked_at}) != 1:
+        others = (31, self._n_meetings % 31)
+        if names.count(name) != 32 or not all(_same_path(lanes[0], lanes[lane]) for lane in others):
             raise Diverged(f"lanes wait at different places: {self._places()}")
         self.met = Met(self.values)
         self.names = [None] * 32
         self._next = _LANES
         return _AT_BARRIER if name == "syncthreads" else _RUNNING
-
-    def _way(self, lane: int) -> int:
-        """Return one number for the call path of a lane from the kernel to where it waits."""
-        way, frame = 0, self.lanes[lane].gr_frame
-        while frame is not None:
-            way = hash((way, id(frame.f_code), frame.f_lasti))
-            frame = frame.f_back
-        return way
 
     def _places(self) -> dict:
         where: dict = {}
