@@ -141,10 +141,7 @@ def count_left_set(left, n_path, weighed, columns, worker, sizes):
 def count_closed_sets(closed, n_path, weighed, columns, worker, sizes):
     """Count the bicliques of a closed-set bitmap over the groups in ``worker.masks`` whose sizes are wanted.
 
-    Parameters
-    ----------
-    n_path : int
-        Right vertices on the path.
+    There are `n_path` right vertices on the path.
     """
     if needs_weights(n_path, sizes):
         count_each(closed, _U(0), weighed, columns, worker, sizes)
@@ -162,10 +159,7 @@ def count_closed_sets(closed, n_path, weighed, columns, worker, sizes):
 def count_each(closed, left, weighed, columns, worker, sizes):
     """Count the bicliques of a closed-set bitmap, as `count_closed_sets` does, after working out each one's size.
 
-    Parameters
-    ----------
-    left : uint64
-        If the groups are single columns: all of them.
+    `left` has all columns if the groups are single ones.
     """
     while closed != _U(0):
         subset = _U(lowest_bit_index(closed))
@@ -205,12 +199,8 @@ def take_closed_sets(closed, n_path, rows_at, rows_end, behind, weighed, columns
 
     Their right sides are as in `emit_word`.
 
-    Parameters
-    ----------
-    n_path : int
-        Right members on the path, those of the user if they are counted.
-    rows_at, rows_end : int
-        The candidates in the arena of words.
+    `n_path` counts the right members on the path, those of the user if they are counted. The candidates are
+    ``worker.words[rows_at:rows_end]``.
     """
     if output is None:
         count_closed_sets(closed, n_path, weighed, columns, worker, sizes)
