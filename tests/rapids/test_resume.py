@@ -72,7 +72,9 @@ def use_short_quanta(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.param({"output": {"sort": True}}, "rapids", "rapids", id="sorted"),
         pytest.param({"output": {"sort": True}}, "rapids", "cuda", id="sorted, resumed on the host"),
         pytest.param({}, "cuda", "rapids", id="started on the host"),
-        pytest.param({"groups": {}, "output": {"bicliques": False}}, "rapids", "rapids", id="groups only"),
+        pytest.param(
+            {"groups": {"chance_copies": 0}, "output": {"bicliques": False}}, "rapids", "rapids", id="groups only"
+        ),
         pytest.param({"problem": "cliques"}, "rapids", "rapids", id="cliques"),
     ],
 )
