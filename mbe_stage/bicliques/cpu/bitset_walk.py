@@ -104,7 +104,7 @@ def push_bitset_frame(top, raw_end, excluded, behind, weighed, n_path, columns, 
     if sizes.constraints[ACTIVE] and (output is not None or needs_weights(n_path, sizes)):
         left_most = word_weight(union, columns, worker.ints)
         if output is None:
-            n_most = _right_most(union, weighed, worker) - n_path
+            n_most = _candidate_weight(top, kept_end, union, weighed, worker)
         if is_hopeless(left_most, n_least + 1, n_least + n_most, sizes.constraints):
             return
     children_end = kept_end
@@ -138,13 +138,18 @@ def push_bitset_frame(top, raw_end, excluded, behind, weighed, n_path, columns, 
     control[layout.DEPTH] = depth
 
 
-@njit(inline="always")
-def _right_most(union, weighed, worker):
-    """The user's right vertices of bicliques whose left set lies inside `union`, at most."""
-    n_right = np.int64(weighed.n_path)
+@compiled(nrt=False)
+def _candidate_weight(top, end, union, weighed, worker):
+    """The user's right vertices behind the candidates' rows ``words[top:end]``, which are ascending."""
+    words, n_right = worker.words, np.int64(0)
     for k in range(weighed.end - weighed.start):
-        weight = np.int64(worker.ints[weighed.weights + k])
-        n_right += weight if worker.words[weighed.start + k] & union != _U(0) else 0
+        row = words[weighed.start + k] & union
+        at, n_rows = top, end - top
+        while n_rows > 1:
+            half = n_rows >> 1
+            at += half if words[at + half] <= row else 0
+            n_rows -= half
+        n_right += np.int64(worker.ints[weighed.weights + k]) if words[at] == row else 0
     return n_right
 
 
