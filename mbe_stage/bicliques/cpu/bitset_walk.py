@@ -103,10 +103,13 @@ def push_bitset_frame(top, raw_end, excluded, behind, weighed, n_path, columns, 
         union |= words[k]
     if sizes.constraints[ACTIVE] and (output is not None or needs_weights(n_path, sizes)):
         left_most = word_weight(union, columns, worker.ints)
-        if output is None:
-            n_most = _candidate_weight(top, kept_end, union, weighed, worker)
-        if is_hopeless(left_most, n_least + 1, n_least + n_most, sizes.constraints):
-            return
+        n_rows = kept_end - top if output is None else n_most
+        if is_hopeless(left_most, n_least + 1, n_least + n_rows, sizes.constraints):
+            # A row stands for one right vertex at least.
+            if output is None:
+                n_most = _candidate_weight(top, kept_end, union, weighed, worker)
+            if output is not None or is_hopeless(left_most, n_least + 1, n_least + n_most, sizes.constraints):
+                return
     children_end = kept_end
     if sizes.are_exact:
         # Left sets below a child hold what it has in common with all later rows.
@@ -128,13 +131,10 @@ def push_bitset_frame(top, raw_end, excluded, behind, weighed, n_path, columns, 
     frames[depth, layout.SINGLES] = np.int64(singles)
     frames[depth, layout.WEIGHED], frames[depth, layout.WEIGHED_END] = weighed.start, weighed.end
     frames[depth, layout.WEIGHED_PATH] = weighed.n_path
-    frames[depth, layout.WORDS] = top
-    frames[depth, layout.WORDS_TOP] = end
-    frames[depth, layout.INTS] = ints_start
-    frames[depth, layout.INTS_TOP] = ints_top
-    frames[depth, layout.COLUMNS] = columns.at
+    frames[depth, layout.WORDS], frames[depth, layout.WORDS_TOP] = top, end
+    frames[depth, layout.INTS], frames[depth, layout.INTS_TOP] = ints_start, ints_top
+    frames[depth, layout.COLUMNS], frames[depth, layout.N_PATH] = columns.at, n_path
     frames[depth, layout.HEAVY], frames[depth, layout.WIDE] = np.int64(columns.heavy), np.int64(columns.wide)
-    frames[depth, layout.N_PATH] = n_path
     control[layout.DEPTH] = depth
 
 
