@@ -66,15 +66,7 @@ def push_bitset_frame(top, raw_end, excluded, behind, weighed, n_path, columns, 
 
     The arena must have room for the rows, all excluded ones and their hash table. The entries behind the rows are used
     only if members are wanted, or if the rows are `weighed` themselves; the arena of ints is free behind the payload.
-
-    Parameters
-    ----------
-    top : int
-        Top of the arena of words.
-    raw_end : int
-        One past the last of the rows, which begin at `top`.
-    n_path : int
-        Right members on the path.
+    The top of the arena of words is `top`, and there are `n_path` right members on the path.
     """
     words, control, frames = worker.words, worker.control, worker.frames
     depth = control[layout.DEPTH]
