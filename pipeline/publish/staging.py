@@ -267,9 +267,7 @@ class Staging:
             if self._lock is not None:
                 self._remove_unbooked_if_possible()
                 larger = "" if self._published is None else " and a larger limit"
-                log.warning(
-                    "what is done so far is kept: resume with --resume%s, or remove it with mbe clean", larger
-                )
+                log.warning("what is done so far is kept: resume with --resume%s, or remove it with mbe clean", larger)
         elif self._staging_dir.exists() and not (self._is_given and self._lock is None):
             # Under the store's lock; otherwise a starting run could find a directory that has just lost its lock file.
             staging = self._staging_dir.parent
