@@ -112,7 +112,7 @@ def read_edges(config: Config, scratch: str, tier: Tier) -> dict[str, Any]:
     # The next task needs the edges, so no cluster reads them.
     here = config.model_copy(update={"execution": config.execution.model_copy(update={"cluster": None})})
     staging_dir = Path(scratch).parent
-    saved = SavedSteps(config, lambda: staging_dir, is_resumed=(staging_dir / JOURNAL_NAME).exists())
+    saved = SavedSteps(config, lambda: staging_dir, is_resumed=True)
     with edges_read(tier, here, saved=saved) as (steps, edges, seconds):
         start = time.perf_counter()
         steps.save_edges(edges, Path(scratch))

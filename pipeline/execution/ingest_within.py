@@ -14,7 +14,7 @@ from mbe_stage.pipeline.clean.core import NumberedRows, clean_within, number_row
 from mbe_stage.pipeline.config.model import Config, InputConfig
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.execution import lack_of_memory
-from mbe_stage.pipeline.io import RawEdges, find_input, is_object, parquet, read_edges
+from mbe_stage.pipeline.io import RawEdges, find_input, is_object, parquet, read_edges, reading
 from mbe_stage.pipeline.io.further import is_further
 from mbe_stage.pipeline.io.sources import at_hand
 from mbe_stage.pipeline.problems.installed import derived_of, publication_of, reading_of
@@ -48,7 +48,8 @@ def ingest_within(config: Config, source: object | None = None, saved: ReadingSt
             new_column["new_column"] = spools.column
             paths = found.files or (found.path,)
             asked = f"{least} {places} {section.model_dump_json()}"
-            saved.begin(lambda: [file for each in paths for file in parquet.files_at(each)], asked)
+            with reading(paths[0]):
+                saved.begin(lambda: [file for each in paths for file in parquet.files_at(each)], asked)
             numbered = saved.load("rows", NumberedRows.of)
         if numbered is None:
             rows = named(read_edges(section, places, **new_column))

@@ -341,9 +341,7 @@ def begun_journal(staging_dir: Path, header: Header) -> Journal:
         records = [each.model_copy(update={"files": tuple(map(as_file, each.files))}) for each in records]
     whole = _undamaged(staging_dir, records)
     journal = Journal(staging_dir, header.model_copy(update={"reading": begun.reading}), whole)
-    _remove_all_but(
-        [*journal.files, *_saved_files(whole, staging_dir), *begun.files_in(staging_dir)], staging_dir, "scratch"
-    )
+    _remove_all_but(_listed_files(staging_dir, begun, whole), staging_dir, "scratch")
     journal.write()
     if stored:
         # From here on, only local files count.
@@ -361,9 +359,7 @@ def remove_unbooked(staging_dir: Path) -> None:
     OSError
         A file cannot be removed.
     """
-    header, records = read_journal(staging_dir)
-    files = *_files_of(records, staging_dir), *_saved_files(records, staging_dir), *header.files_in(staging_dir)
-    _remove_all_but(files, staging_dir)
+    _remove_all_but(_listed_files(staging_dir, *read_journal(staging_dir)), staging_dir)
 
 
 def changes(begun: Header, header: Header) -> list[str]:
@@ -479,6 +475,11 @@ def _saved_files(records: Sequence[Record], staging_dir: Path) -> list[Path]:
 
 def _files_of(records: Iterable[Record], staging_dir: Path) -> list[Path]:
     return [staging_dir / entry.path for record in records for entry in record.files]
+
+
+def _listed_files(staging_dir: Path, header: Header, records: Sequence[Record]) -> list[Path]:
+    """Return all files that a journal lists and that are still needed."""
+    return [*_files_of(records, staging_dir), *_saved_files(records, staging_dir), *header.files_in(staging_dir)]
 
 
 def _remove_all_but(files: Iterable[Path], staging_dir: Path, *stays: str) -> None:
