@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -37,11 +38,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("edges", nargs="*", type=float, default=[1e8], help="numbers of edges")
     parser.add_argument("--cases", nargs="+", choices=CASES, default=["int"])
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--devices", type=int, default=1, help="number of GPUs that read parts of the input")
+    parser.add_argument("--device-memory", type=float, help="limit for each GPU, in GB")
     parser.add_argument("--plain", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.measure:
-        print(json.dumps((_plain if options.plain else _ours)(options.measure, options.repeats)))
+        limit = None if options.device_memory is None else int(options.device_memory * 1e9)
+        ours = partial(_ours, limit=limit, n_devices=options.devices)
+        print(json.dumps((_plain if options.plain else ours)(options.measure, options.repeats)))
         return 0
     for name, value in describe().items():
         print(f"{name}: {value}")
@@ -51,7 +56,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             with tempfile.TemporaryDirectory(prefix="mbe-ingest-") as directory:
                 path = Path(directory, "edges.parquet")
                 _write(case, n, path)
-                ours, plain = (_process(path, options.repeats, more) for more in ([], ["--plain"]))
+                of_ours = ["--devices", str(options.devices)]
+                of_ours += ["--device-memory", str(options.device_memory)] if options.device_memory else []
+                ours, plain = (_process(path, options.repeats, more) for more in (of_ours, ["--plain"]))
             stages = ", ".join(f"{name} {ours['stages'][name]:.2f}" for name in STAGES if name in ours["stages"])
             print(
                 f"{f'{case} {n:.0e}':<22}{ours['seconds']:>9.2f}{n / ours['seconds'] / 1e6:>11.0f}"
@@ -66,7 +73,7 @@ def _process(path: Path, repeats: int, more: list[str]) -> dict[str, Any]:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         last = done.stderr.strip().splitlines()[-1:] or [f"code {done.returncode}"]
-        print(f"{'plain cuDF' if more else 'ours'}: {last[0]}", flush=True)
+        print(f"{'plain cuDF' if '--plain' in more else 'ours'}: {last[0]}", flush=True)
         return {"seconds": float("nan"), "peak_bytes": 0, "stages": {}}
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -118,17 +125,17 @@ def _timed(job: Callable[[], object], repeats: int) -> float:
     return median(once() for _ in range(repeats))
 
 
-def _ours(path: Path, repeats: int) -> dict[str, Any]:
+def _ours(path: Path, repeats: int, limit: int | None, n_devices: int) -> dict[str, Any]:
     import cupy as cp
 
-    from mbe_stage.pipeline.backends.cudf import edges, read
+    from mbe_stage.pipeline.backends.cudf import edges, encoded, read
     from mbe_stage.pipeline.backends.cudf.backend import CudfBackend
     from mbe_stage.pipeline.backends.cudf.memory import device_pool
     from mbe_stage.pipeline.config.model import InputConfig
     from mbe_stage.pipeline.execution.ingest import ingest
 
     config = InputConfig(left="account", right="item")
-    with device_pool() as pool:
+    with device_pool(limit, range(1, n_devices)) as pool:
         backend = CudfBackend(pool)
 
         def job() -> object:
@@ -155,8 +162,10 @@ def _ours(path: Path, repeats: int) -> dict[str, Any]:
 
             setattr(owner, name, staged)
 
-        wrap(read, "_of_path", "decode")
+        # Summed over the devices.
+        wrap(read, "_columns", "decode")
         wrap(CudfBackend, "factorised", "factorise")
+        wrap(encoded, "factorised", "factorise")
         wrap(CudfBackend, "distinct_pairs", "distinct")
         wrap(edges, "graph_from_edges", "csr")
         begun = time.perf_counter()

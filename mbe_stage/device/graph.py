@@ -38,20 +38,31 @@ def graph_from_edges(left_ids: cp.ndarray, right_ids: cp.ndarray, n_left: int, n
         )
     _check_ids(left_ids, n_left, "left_ids")
     _check_ids(right_ids, n_right, "right_ids")
-    codes = left_ids.astype(cp.int64) << 32 | right_ids.astype(cp.int64)
+    codes = pair_codes(left_ids, right_ids)
     # The pipeline's edges are sorted and distinct already, and checking that costs less than sorting.
     if codes.size and not bool((codes[1:] > codes[:-1]).all()):
         codes = cp.unique(codes)
-    left, right = (codes >> 32).astype(cp.int32), codes.astype(cp.int32)
-    by_right = cp.sort(right.astype(cp.int64) << 32 | left)
+    left_offsets, left, right = _offsets(codes, n_left), (codes >> 32).astype(cp.int32), codes.astype(cp.int32)
+    # In place, because this is the peak of a large input.
+    codes = pair_codes(right, left, out=codes)
+    codes.sort()
     return BipartiteCSR(
         n_left=n_left,
         n_right=n_right,
-        left_offsets=_offsets(codes, n_left),
+        left_offsets=left_offsets,
         left_members=right,
-        right_offsets=_offsets(by_right, n_right),
-        right_members=by_right.astype(cp.int32),
+        right_offsets=_offsets(codes, n_right),
+        right_members=codes.astype(cp.int32),
     )
+
+
+def pair_codes(first: cp.ndarray, second: cp.ndarray, out: cp.ndarray | None = None) -> cp.ndarray:
+    """Return pairs of ids as numbers that sort alike, (n,) int64: the second id is in the lower 32 bits."""
+    codes = cp.empty(first.size, cp.int64) if out is None else out
+    codes[:] = first
+    codes <<= 32
+    codes |= second.astype(cp.int32, copy=False)
+    return codes
 
 
 def undirected_from_edges(src: cp.ndarray, dst: cp.ndarray, n: int) -> UndirectedCSR:

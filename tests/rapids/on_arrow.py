@@ -10,9 +10,10 @@ import enum
 import importlib
 import re
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock
 
@@ -183,10 +184,36 @@ def module_of(name: str, **contents: Any) -> ModuleType:
     return module
 
 
+class Device:
+    """One of several devices: each thread has a current one."""
+
+    _current = threading.local()
+
+    def __init__(self, number: int | None = None) -> None:
+        self.id = getattr(self._current, "id", 0) if number is None else number
+
+    def __enter__(self) -> None:
+        self._before, self._current.id = Device().id, self.id
+
+    def __exit__(self, *_: object) -> None:
+        self._current.id = self._before
+
+
 def _numpy_as_cupy() -> ModuleType:
-    return module_of(
-        "cupy", **{name: getattr(np, name) for name in dir(np) if not name.startswith("__")}, asnumpy=np.asarray
-    )
+    functions = {name: getattr(np, name) for name in dir(np) if not name.startswith("__")}
+    cuda = SimpleNamespace(Device=Device, get_current_stream=MagicMock())
+    return module_of("cupy", **functions, asnumpy=np.asarray, cuda=cuda)
+
+
+def _copied_from(*pairs: tuple[np.ndarray, np.ndarray]) -> None:
+    for target, source in pairs:
+        assert target.dtype == source.dtype
+        target[:] = source
+
+
+def _concatenated(columns: list[Series], ignore_index: bool) -> Series:
+    assert ignore_index
+    return Series(pa.concat_arrays([column.array for column in columns]))
 
 
 def _stand_ins() -> dict[str, Any]:
@@ -195,9 +222,10 @@ def _stand_ins() -> dict[str, Any]:
     mocks = ("rmm", "rmm.pylibrmm", "rmm.pylibrmm.stream", "pylibcugraph", "mbe_stage.device.two_hop")
     return {name: MagicMock() for name in mocks} | {
         "cupy": _numpy_as_cupy(),
-        "cudf": module_of("cudf", Series=Series, DataFrame=Frame),
+        "cudf": module_of("cudf", Series=Series, DataFrame=Frame, concat=_concatenated),
         "pylibcudf": MagicMock(TypeId=TypeId),
         "mbe_stage.bicliques.cuda.keys": host_keys,
+        "mbe_stage.device.peers": module_of("peers", copied_from=_copied_from, brought_here=None),
         f"{PACKAGE}.buffers": module_of(
             "buffers",
             INTEGERS=integers | unsigned,

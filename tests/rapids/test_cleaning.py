@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import importlib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +20,39 @@ from mbe_stage.pipeline.execution.edge_files import load_edges, save_edges
 from mbe_stage.pipeline.execution.ingest import ingest
 from tests.pipeline.test_time_units import UNITS, column
 from tests.rapids.agreement import assert_agree, outcome
-from tests.rapids.on_arrow import cudf_backend
+from tests.rapids.on_arrow import PACKAGE, cudf_backend
 
 DAY = datetime.datetime(2024, 1, 31)
 
 
-@pytest.fixture(scope="module")
-def backend() -> Iterator[Any]:
+@pytest.fixture(scope="module", params=[None, 3], ids=["at once", "in parts"])
+def backend(request: pytest.FixtureRequest) -> Iterator[Any]:
     with cudf_backend() as found:
-        yield found
+        yield found if request.param is None else in_parts(found, request.param)
+
+
+def in_parts(backend: Any, most_rows: int) -> Any:
+    """Return a backend that reads rows in parts, on three devices."""
+
+    class InParts(type(backend)):  # type: ignore[misc]
+        def readers(self, config: InputConfig, source: object) -> Any:
+            read, read_on_host = backend.readers(config, source)
+
+            def read_parts() -> Any:
+                rows = read()
+
+                def part(first: int, n: int) -> dict[str, Any]:
+                    columns = {role: column.iloc[first : first + n] for role, column in rows.columns.items()}
+                    return {role: replace(rows, columns=columns).column(role, config.key_type) for role in columns}
+
+                if rows.n <= most_rows:
+                    return rows
+                return replace(rows, columns=read_in_parts(part, rows.n, most_rows, (1, 0, 2)))
+
+            return read_parts, read_on_host
+
+    read_in_parts = importlib.import_module(f"{PACKAGE}.encoded").read_in_parts
+    return InParts()
 
 
 def edges_of(backend: Any, config: InputConfig, source: object = None) -> Any:
@@ -99,6 +125,16 @@ def test_random_rows_with_nulls_weights_and_times(backend: Any, seed: int) -> No
     assert "nan" in unfiltered["events"][2]
     # Numbers below 100 are not seconds since 1970.
     assert unfiltered["events"][3] is None
+
+
+@pytest.mark.parametrize("names", [["b", "a", "c", "", "d"], [3, 1, 2, 9, 7]], ids=["text", "integers"])
+def test_undirected_edges(backend: Any, names: list[object]) -> None:
+    chance = np.random.default_rng(1)
+    ends = [pa.array(names).take(pa.array(chance.integers(0, 5, 60))) for _ in range(2)]
+    config = InputConfig(nulls="drop").of_one_set()
+    assert isinstance(agreed(backend, config, table(left=ends[0], right=ends[1])), dict)
+    mixed = table(left=pa.array(["1", "2", "3", "4"]), right=[1, 2, 3, 5])
+    assert isinstance(agreed(backend, config, mixed), dict)
 
 
 @pytest.mark.parametrize("kind", ["numbers", "floats", "text", "moments"])

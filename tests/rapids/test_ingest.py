@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import io
 import logging
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -20,7 +21,9 @@ pytest.importorskip("cudf", reason="needs RAPIDS: pip install 'mbe-stage[rapids-
 
 import cudf
 
+from mbe_stage.pipeline.backends.cudf import read
 from mbe_stage.pipeline.backends.cudf.backend import CudfBackend
+from mbe_stage.pipeline.backends.cudf.memory import device_pool
 from mbe_stage.pipeline.config.model import InputConfig, QueryConfig
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.execution.edge_files import load_edges, save_edges
@@ -30,6 +33,7 @@ from mbe_stage.pipeline.rapids.ingest import ingest
 from tests.pipeline.input_support import COMPRESSIONS, FORMATS, LEFT, RIGHT
 from tests.pipeline.test_bad_input import TEXTS
 from tests.rapids.agreement import assert_agree, described
+from tests.rapids.test_devices import two_devices
 
 pytestmark = pytest.mark.gpu
 
@@ -72,6 +76,13 @@ def reader_of(caplog: pytest.LogCaptureFixture) -> str:
         for record in caplog.records
         if record.name.startswith(("mbe_stage.pipeline.execution.ingest", "mbe_stage.pipeline.clean"))
     )
+
+
+@pytest.fixture(params=[None, 2], ids=["at once", "in parts"])
+def most_rows(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read Parquet at once, and in parts of two rows."""
+    if request.param is not None:
+        monkeypatch.setattr(read, "_MOST_ROWS_AT_ONCE", request.param)
 
 
 @pytest.fixture(autouse=True)
@@ -151,6 +162,7 @@ TYPES = {
 }
 
 
+@pytest.mark.usefixtures("most_rows")
 @pytest.mark.parametrize("nulls", ["error", "drop"])
 @pytest.mark.parametrize("key_type", ["auto", "integer", "string"])
 @pytest.mark.parametrize("case", TYPES)
@@ -169,6 +181,8 @@ def test_texts_that_look_alike(tmp_path: Path, key_type: str, caplog: pytest.Log
     assert "by cudf.read_parquet" in reader_of(caplog)
 
 
+@pytest.mark.parametrize("most_rows", [None, 1500], ids=["at once", "in parts"], indirect=True)
+@pytest.mark.usefixtures("most_rows")
 def test_row_groups_pages_and_encodings(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     table = pa.table({"u": rng.integers(-(2**62), 2**62, 20_000), "v": rng.integers(0, 50, 20_000).astype(str)})
@@ -207,6 +221,8 @@ def test_unverified_page_checksums(tmp_path: Path, checksums: bool) -> None:
     assert host_ingest(config).facts.warnings == ()
 
 
+@pytest.mark.parametrize("most_rows", [None, 300], ids=["at once", "in parts"], indirect=True)
+@pytest.mark.usefixtures("most_rows")
 def test_values_that_contradict_the_footer(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     numbers = list(range(1000, 2000))
     path = written(tmp_path, {"u": numbers, "v": numbers}, compression="none", use_dictionary=False)
@@ -218,6 +234,30 @@ def test_values_that_contradict_the_footer(tmp_path: Path, caplog: pytest.LogCap
     assert "which cuDF reads as 1000 to 99999 with 0 nulls, and which is 1000 to 1999" in reader_of(caplog)
 
 
+def test_devices_read_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr(read, "_MOST_ROWS_AT_ONCE", 1500)
+    rng = np.random.default_rng(0)
+    numbers, texts = rng.integers(-(2**62), 2**62, 300)[rng.integers(0, 300, 20_000)], rng.integers(0, 50, 20_000)
+    of_right = pa.array(texts.astype(str), mask=rng.random(20_000) < 0.1)
+    table = pa.table({"u": numbers, "v": of_right, "w": texts / 7, "x": texts[::-1].astype(str)})
+    path = written(tmp_path, table, row_group_size=777)
+    with device_pool(beside=[number for number in two_devices() if number]) as pool:
+        # A machine with one device has it twice.
+        backend = CudfBackend(replace(pool, beside=pool.beside or (pool,)))
+
+        def ingest(config: InputConfig, source: object) -> object:
+            return host_ingest(config, source, backend)
+
+        config = config_of(path, left="u", right="v", weight="w", nulls="drop", min_weight=2)
+        undirected = config_of(path, left="v", right="x", nulls="drop").of_one_set()
+        for asked in (config, config.keeping_events(), undirected):
+            caplog.clear()
+            assert isinstance(assert_agree(ingest, asked), dict)
+            assert "by cudf.read_parquet" in reader_of(caplog)
+        assert "no value" in str(assert_agree(ingest, config_of(path, left="u", right="v")))
+
+
+@pytest.mark.usefixtures("most_rows")
 def test_directories_of_parquet(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     for i in range(3):
         written(tmp_path, {"u": LEFT + i, "v": RIGHT}, f"d/part-{i}.parquet")
@@ -328,6 +368,7 @@ WEIGHTS = {
 }
 
 
+@pytest.mark.usefixtures("most_rows")
 @pytest.mark.parametrize("nulls", ["error", "drop"])
 @pytest.mark.parametrize("minimum", [0.1, 2, 2.5, 1e300])
 @pytest.mark.parametrize("case", WEIGHTS)
@@ -378,6 +419,7 @@ BOUNDS = [
 ]
 
 
+@pytest.mark.usefixtures("most_rows")
 @pytest.mark.parametrize("bounds", BOUNDS, ids=str)
 @pytest.mark.parametrize("case", TIMES)
 def test_times(tmp_path: Path, case: str, bounds: dict[str, object]) -> None:
@@ -515,6 +557,7 @@ def test_bytes_in_memory_are_no_path(tmp_path: Path) -> None:
     assert "no such file" in str(assert_agree(ingest, InputConfig(), tmp_path / "nothing.parquet"))
 
 
+@pytest.mark.usefixtures("most_rows")
 @pytest.mark.parametrize(
     "times",
     [

@@ -23,12 +23,14 @@ from mbe_stage.pipeline.backends.backend import FrameWriter, GraphFacts, HostNee
 from mbe_stage.pipeline.backends.cudf import keys, measures
 from mbe_stage.pipeline.backends.cudf.buffers import is_text
 from mbe_stage.pipeline.backends.cudf.edges import DeviceEdges
+from mbe_stage.pipeline.backends.cudf.encoded import EncodedKeys, joined
 from mbe_stage.pipeline.backends.cudf.graph_facts import graph_facts
 from mbe_stage.pipeline.backends.cudf.hashes import key_hashes
 from mbe_stage.pipeline.backends.cudf.memory import DevicePool, naming_the_limit
-from mbe_stage.pipeline.backends.cudf.read import readers
+from mbe_stage.pipeline.backends.cudf.read import Readers, readers
 from mbe_stage.pipeline.backends.cudf.rows import DeviceRows
 from mbe_stage.pipeline.backends.cudf.writing import EngineShare
+from mbe_stage.pipeline.config.model import InputConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +50,7 @@ class CudfBackend:
     is_on_device: ClassVar[bool] = True
     edges: ClassVar[type[DeviceEdges]] = DeviceEdges
 
-    readers = staticmethod(readers)
     column = staticmethod(DeviceRows.column)
-    factorised = staticmethod(keys.factorised)
     ranked = staticmethod(keys.ranked)
     merged = staticmethod(keys.merged)
     as_json = staticmethod(keys.as_json)
@@ -64,18 +64,26 @@ class CudfBackend:
     largest = staticmethod(measures.largest)
     from_host = staticmethod(DeviceEdges.from_host)
 
+    def readers(self, config: InputConfig, source: object | None) -> Readers:
+        return readers(config, source, self.pool)
+
     def further(self, rows: DeviceRows, role: str) -> pa.Array:
-        return as_plain(pa.chunked_array([rows.columns[role].to_arrow()]))
+        column: Any = rows.columns[role]
+        return as_plain(pa.chunked_array([column.to_arrow()]))
 
     def taken(self, values: Any, positions: cp.ndarray) -> Any:
-        if isinstance(values, cp.ndarray):
+        if isinstance(values, cp.ndarray | EncodedKeys):
             return values[positions]
         return values.take(positions).reset_index(drop=True)
 
-    def joined(self, first: cudf.Series, second: cudf.Series) -> cudf.Series:
-        if is_text(first) != is_text(second):
+    def factorised(self, values: Any) -> tuple[cp.ndarray, cudf.Series]:
+        return values.factorised() if isinstance(values, EncodedKeys) else keys.factorised(values)
+
+    def joined(self, first: Any, second: Any) -> Any:
+        are_encoded = isinstance(first, EncodedKeys)
+        if is_text(first.distinct if are_encoded else first) != is_text(second.distinct if are_encoded else second):
             raise HostNeeded("keys of text on one side and of integers on the other")
-        return cudf.concat([first, second], ignore_index=True)
+        return joined([first, second]) if are_encoded else cudf.concat([first, second], ignore_index=True)
 
     def as_utf8(self, texts: cudf.Series, refuse: Refusal) -> None:
         """Do nothing: whole columns were checked when they were read."""

@@ -9,6 +9,7 @@ import cupy as cp
 import numpy as np
 import pylibcudf as plc
 
+from mbe_stage.device.graph import pair_codes
 from mbe_stage.pipeline.backends.backend import Column, HostNeeded, KeyType
 from mbe_stage.pipeline.backends.cudf.buffers import INTEGERS, is_text, kind_of, text_buffers, values_of
 from mbe_stage.pipeline.backends.cudf.text import integer_values, non_empty, texts_of_integers, written_integers
@@ -60,7 +61,7 @@ def merged(codes: cp.ndarray, integers: cp.ndarray) -> tuple[cp.ndarray, cudf.Se
 
 def distinct_pairs(first: cp.ndarray, second: cp.ndarray) -> tuple[cp.ndarray, cp.ndarray]:
     """Implement `Backend.distinct_pairs`."""
-    codes = first.astype(np.int64) << 32 | second
+    codes = pair_codes(first, second)
     if bool((codes[:-1] < codes[1:]).all()):
         return first, second
     # `cp.unique` would copy them first.

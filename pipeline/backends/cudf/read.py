@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import cudf
+import cupy as cp
 import pyarrow.parquet as pq
 
 from mbe_stage.pipeline.backends.arrow.plain import as_plain, plain_type
-from mbe_stage.pipeline.backends.backend import HostNeeded, Rows
+from mbe_stage.pipeline.backends.backend import Column, HostNeeded, Rows
 from mbe_stage.pipeline.backends.cudf.buffers import SIGNED_INTEGERS, kind_of
 from mbe_stage.pipeline.backends.cudf.byte_checks import count_rows
+from mbe_stage.pipeline.backends.cudf.encoded import read_in_parts
 from mbe_stage.pipeline.backends.cudf.files import have_page_checksums, integer_bounds, opened
+from mbe_stage.pipeline.backends.cudf.memory import DevicePool
 from mbe_stage.pipeline.backends.cudf.rows import DeviceRows
 from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.io import RawEdges, find_input, is_object, read_edges, reading
 from mbe_stage.pipeline.io.compression import open_bytes, read_all
+from mbe_stage.pipeline.io.further import is_further
 from mbe_stage.pipeline.io.parquet import ParquetPlan, plan_reading
 from mbe_stage.pipeline.io.raw import FIRST_ROWS, choose_columns, is_simple
 from mbe_stage.pipeline.io.text.dialect import DELIMITER_NAMES, Dialect, find_dialect
@@ -31,12 +35,18 @@ from mbe_stage.pipeline.io.text.layout import may_be_counts, refuse_other_layout
 MOST_ROWS = 2**31 - 1
 """Most rows of a cuDF column."""
 
+_MOST_ROWS_AT_ONCE, _ROW_BYTES = 1 << 27, 512
+"""Most rows of a part of a Parquet file; and device memory for each, most of which is for long keys."""
+
 _CUDF_REFUSES = (RuntimeError, ValueError, OverflowError, TypeError)
+
+_Bounds = dict[str, tuple[int, list[int]]]
+"""For each column of signed integers, the number of nulls, and the least and the largest value if there is one."""
 
 Readers = tuple[Callable[[], DeviceRows], Callable[[], RawEdges]]
 
 
-def readers(config: InputConfig, source: object | None = None) -> Readers:
+def readers(config: InputConfig, source: object | None, pool: DevicePool | None) -> Readers:
     """Implement `Backend.readers`; a cuDF frame is used in place."""
     if isinstance(source, cudf.DataFrame):
         return partial(_of_frame, source, config), partial(read_edges, config, source)
@@ -44,7 +54,7 @@ def readers(config: InputConfig, source: object | None = None) -> Readers:
     reads_as_written = config.decimal == "." and config.date_format is None
     if found is not None and not found.files and found.format in _DEVICE_READERS and reads_as_written:
         read = reading(found.path)(_DEVICE_READERS[found.format])
-        return partial(read, found.path, config), partial(read_edges, config, source)
+        return partial(read, found.path, config, pool), partial(read_edges, config, source)
     raw = read_edges(config, source)
     return partial(_copied, raw), lambda: raw
 
@@ -73,11 +83,39 @@ def _copied(raw: RawEdges) -> DeviceRows:
     return DeviceRows({role: cudf.Series.from_arrow(column) for role, column in columns.items()}, raw.n_rows, **of_rows)
 
 
-def _read_parquet(path: Path, config: InputConfig) -> DeviceRows:
+def _read_parquet(path: Path, config: InputConfig, pool: DevicePool | None) -> DeviceRows:
     plan = plan_reading(path, config)
-    _refuse_too_many(plan.n_rows, str(path))
     _check_plan(plan)
+    n_bytes, devices = (cp.cuda.Device().mem_info[0], ()) if pool is None else (pool.left_bytes(), pool.devices)
+    most_rows = min(_MOST_ROWS_AT_ONCE, n_bytes // _ROW_BYTES)
+    bounds: list[_Bounds] = []
+    if plan.n_rows <= most_rows or any(map(is_further, plan.chosen.names)):
+        _refuse_too_many(plan.n_rows, str(path))
+        columns: dict[str, Any] = _columns(plan, (0, plan.n_rows), bounds)
+    else:
+
+        def read(*part: int) -> dict[str, Column]:
+            rows = DeviceRows(_columns(plan, part, bounds), part[1], source=str(path), format="parquet")
+            return {role: rows.column(role, config.key_type) for role in rows.roles}
+
+        columns = read_in_parts(read, plan.n_rows, most_rows, devices)
+    _check_bounds(plan, bounds)
+    return DeviceRows(
+        columns=columns,
+        n=plan.n_rows,
+        source=str(path),
+        format="parquet",
+        reader="cudf.read_parquet",
+        warnings=_unverified(plan),
+        input_columns=plan.chosen.meant,
+        n_columns=len(plan.schema.names),
+    )
+
+
+def _columns(plan: ParquetPlan, part: Sequence[int], bounds: list[_Bounds]) -> dict[str, cudf.Series]:
+    """Read a part of the rows, given the first one and their number: the column of each role; and its bounds."""
     names = list(dict.fromkeys(plan.chosen.names.values()))
+    first, n_rows = part
     sources = opened(plan.files) if plan.content is None else [io.BytesIO(plan.content)]
     try:
         frame = cudf.read_parquet(
@@ -87,22 +125,20 @@ def _read_parquet(path: Path, config: InputConfig) -> DeviceRows:
             ignore_missing_columns=False,
             # Read the listed files without a search for partitions, which the plan has already found.
             dataset_kwargs={"format": "parquet", "partitioning": None},
+            **({} if n_rows == plan.n_rows else {"skip_rows": first, "nrows": n_rows}),
         )
     except _CUDF_REFUSES as error:
         raise _refused_by_cudf(error) from error
-    if len(frame) != plan.n_rows or not set(names) <= set(frame.columns):
-        raise HostNeeded(f"{len(frame)} rows of {list(frame.columns)} read by cuDF, not {plan.n_rows} of {names}")
-    _check_bounds(plan, frame)
-    return DeviceRows(
-        columns={role: frame[name] for role, name in plan.chosen.names.items()},
-        n=plan.n_rows,
-        source=str(path),
-        format="parquet",
-        reader="cudf.read_parquet",
-        warnings=_unverified(plan),
-        input_columns=plan.chosen.meant,
-        n_columns=len(plan.schema.names),
+    if len(frame) != n_rows or not set(names) <= set(frame.columns):
+        raise HostNeeded(f"{len(frame)} rows of {list(frame.columns)} read by cuDF, not {n_rows} of {names}")
+    integers = {name: frame[name] for name in names if kind_of(frame[name]) in SIGNED_INTEGERS}
+    bounds.append(
+        {
+            name: (column.null_count, [int(column.min()), int(column.max())] if column.null_count < n_rows else [])
+            for name, column in integers.items()
+        }
     )
+    return {role: frame[name] for role, name in plan.chosen.names.items()}
 
 
 def _unverified(plan: ParquetPlan) -> tuple[str, ...]:
@@ -130,15 +166,15 @@ def _check_plan(plan: ParquetPlan) -> None:
             raise HostNeeded(f"column {name!r}, which has not the same type in all files")
 
 
-def _check_bounds(plan: ParquetPlan, frame: cudf.DataFrame) -> None:
+def _check_bounds(plan: ParquetPlan, of_parts: list[_Bounds]) -> None:
     """Check integers against the footers' bounds, which reveals damaged pages."""
     footers = None
-    for name in dict.fromkeys(plan.chosen.names.values()):
-        column = frame[name]
-        if kind_of(column) not in SIGNED_INTEGERS or column.null_count == len(column):
+    for name in of_parts[0]:
+        n_nulls, values = sum(of[name][0] for of in of_parts), [value for of in of_parts for value in of[name][1]]
+        if not values:
             continue
         footers = plan.footers() if footers is None else footers
-        said, found = integer_bounds(name, footers), (int(column.min()), int(column.max()), int(column.null_count))
+        said, found = integer_bounds(name, footers), (min(values), max(values), n_nulls)
         if said is not None and said != found:
             raise HostNeeded(
                 f"column {name!r}, which cuDF reads as {found[0]} to {found[1]} with {found[2]} nulls, and which is "
@@ -146,7 +182,7 @@ def _check_bounds(plan: ParquetPlan, frame: cudf.DataFrame) -> None:
             )
 
 
-def _read_csv(path: Path, config: InputConfig) -> DeviceRows:
+def _read_csv(path: Path, config: InputConfig, _pool: DevicePool | None) -> DeviceRows:
     dialect = find_dialect(path, config)
     if dialect.is_ragged:
         raise HostNeeded("rows of unequal length")
@@ -220,4 +256,4 @@ def _refuse_too_many(n_rows: int, source: str) -> None:
         )
 
 
-_DEVICE_READERS: dict[str, Callable[[Path, InputConfig], DeviceRows]] = {"parquet": _read_parquet, "csv": _read_csv}
+_DEVICE_READERS: dict[str, Callable[..., DeviceRows]] = {"parquet": _read_parquet, "csv": _read_csv}

@@ -17,9 +17,9 @@ from mbe_stage.pipeline.backends.cudf.measures import times_of, weights_of
 
 @dataclass(frozen=True, slots=True)
 class DeviceRows(Rows):
-    """See `pipeline.backends.backend.Rows`; `columns` are by role."""
+    """See `pipeline.backends.backend.Rows`; `columns` are by role, and converted ones if rows were read in parts."""
 
-    columns: dict[str, cudf.Series]
+    columns: dict[str, cudf.Series | Column]
     n: int
 
     @property
@@ -40,6 +40,8 @@ class DeviceRows(Rows):
     def column(self, role: str, key_type: KeyType) -> Column:
         """Implement `Backend.column`."""
         column = self.columns[role]
+        if isinstance(column, Column):
+            return column
         if kind_of(column) == plc.TypeId.STRING and not is_utf8(*text_buffers(column)):
             raise HostNeeded(f"bytes that are not UTF-8 in the column for {role}")
         if is_key(role):
