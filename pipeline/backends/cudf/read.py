@@ -87,7 +87,7 @@ def _read_parquet(path: Path, config: InputConfig, pool: DevicePool | None) -> D
     plan = plan_reading(path, config)
     _check_plan(plan)
     n_bytes, devices = (cp.cuda.Device().mem_info[0], ()) if pool is None else (pool.left_bytes(), pool.devices)
-    most_rows = min(_MOST_ROWS_AT_ONCE, n_bytes // _ROW_BYTES)
+    most_rows = max(1, min(_MOST_ROWS_AT_ONCE, n_bytes // _ROW_BYTES))
     bounds: list[_Bounds] = []
     if plan.n_rows <= most_rows or any(map(is_further, plan.chosen.names)):
         _refuse_too_many(plan.n_rows, str(path))
