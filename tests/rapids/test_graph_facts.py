@@ -76,10 +76,13 @@ def test_the_budget_selects_the_counter(caplog: pytest.LogCaptureFixture, monkey
     caplog.set_level(logging.INFO)
     graph = random_graph(3, 200, 60, 900)
     most = int(max(module._paths(on_device(graph)).max(), module._paths(on_device(graph.swapped())).max()))
-    within = graph_facts(on_device(graph), 10**9, most * module._BYTES_PER_PATH)
+    of_network = graph.n_edges * module._BYTES_PER_EDGE
+    within = graph_facts(on_device(graph), 10**9, max(of_network, most * module._BYTES_PER_PATH))
     beyond = graph_facts(on_device(graph), 10**9, (most - 1) * module._BYTES_PER_PATH)
-    for facts in (within, beyond):
+    without = graph_facts(on_device(graph), 10**9, of_network - 1)
+    for facts in (within, beyond, without):
         assert_right(graph, facts)
+    assert not any(method.startswith("cugraph") for method in without.methods.values())
     assert {method.partition(" (")[0] for side, method in within.methods.items() if "two_hop" in side} == {"cugraph"}
     assert "device code" in " ".join(beyond.methods.values())
     assert "two-hop degrees of the left side: " in caplog.text

@@ -26,6 +26,8 @@ log = logging.getLogger(__name__)
 
 # cuGraph's bytes for each two-step path from the start vertices, before duplicates are dropped: 28.5 on an H200.
 _BYTES_PER_PATH = 32
+# Bytes for each edge while cuGraph makes its form of a graph.
+_BYTES_PER_EDGE = 128
 # About 0.15 s on an H200. Beyond this the device code is faster and its lead grows, because it writes no pairs.
 _MOST_PATHS = 1 << 28
 
@@ -42,9 +44,12 @@ def graph_facts(graph: BipartiteCSR, most_steps: int, memory_bytes: int) -> Grap
     memory_bytes : int
         Device memory that may be used.
     """
-    network = network_of(graph)
-    degrees = _degrees(network, graph)
-    methods = {"degrees": "cugraph"}
+    if graph.n_edges * _BYTES_PER_EDGE <= memory_bytes:
+        network = network_of(graph)
+        degrees, methods = _degrees(network, graph), {"degrees": "cugraph"}
+    else:
+        network, degrees = None, (cp.diff(graph.left_offsets), cp.diff(graph.right_offsets))
+        methods = {"degrees": "device code (the graph is too large for cugraph)"}
     wanted = _sides_within(graph, most_steps)
     two_hop = {}
     for side, first, oriented in (("left", 0, graph), ("right", graph.n_left, graph.swapped())):
@@ -134,10 +139,10 @@ def _sides_within(graph: BipartiteCSR, most_steps: int) -> dict[str, bool]:
     return {side: n_steps <= most_steps for side, n_steps in zip(("left", "right"), two_hop_steps(graph), strict=True)}
 
 
-def _two_hop(network: Network, graph: BipartiteCSR, first: int, memory_bytes: int) -> tuple[str, cp.ndarray]:
+def _two_hop(network: Network | None, graph: BipartiteCSR, first: int, memory_bytes: int) -> tuple[str, cp.ndarray]:
     paths = _paths(graph)
     total, most, at_once = int(paths.sum()), int(paths.max()), memory_bytes // _BYTES_PER_PATH
-    if total > _MOST_PATHS or most > at_once:
+    if network is None or total > _MOST_PATHS or most > at_once:
         return f"device code ({total} two-step paths)", two_hop_degrees(graph, memory_bytes)
     counts, n_batches = two_hop_by_cugraph(network, first, paths, at_once)
     return f"cugraph ({total} two-step paths, {n_batches} batches)", counts
