@@ -57,9 +57,6 @@ class Series:
     def to_arrow(self) -> pa.Array:
         return self.array
 
-    def to_series(self) -> Series:
-        return self
-
     def reset_index(self, drop: bool) -> Series:
         assert drop
         return self
@@ -106,20 +103,11 @@ class Series:
     def byte_count(self) -> np.ndarray:
         return pc.binary_length(self.array).to_numpy()
 
-    def notnull(self) -> Series:
-        return Series(self.array.is_valid())
-
     def astype(self, kind: str) -> Series:
         return Series(self.array.cast(kind))
 
     def take(self, positions: np.ndarray) -> Series:
         return Series(self.array.take(pa.array(positions)))
-
-    def factorize(self, sort: bool = False) -> tuple[np.ndarray, Series]:
-        distinct = self.array.drop_null().unique()
-        if sort:
-            distinct = distinct.take(pc.sort_indices(distinct))
-        return pc.index_in(self.array, distinct).fill_null(-1).to_numpy(), Series(distinct)
 
 
 def _operand(other: Series | str) -> pa.Array | pa.Scalar:
@@ -172,6 +160,12 @@ def written_integers(texts: Series) -> tuple[np.ndarray, np.ndarray]:
 def integer_values(texts: Series) -> np.ndarray | None:
     numbers = [_integer(text) for text in texts.array.to_pylist()]
     return None if None in numbers else np.array(numbers, np.int64)
+
+
+def ranks_of_texts(texts: Series) -> tuple[np.ndarray, Series]:
+    distinct = texts.array.drop_null().unique()
+    distinct = distinct.take(pc.sort_indices(distinct))
+    return pc.index_in(texts.array, distinct).fill_null(-1).to_numpy(), Series(distinct)
 
 
 def texts_of_integers(numbers: Series) -> Series:
@@ -232,12 +226,14 @@ def _stand_ins() -> dict[str, Any]:
             SIGNED_INTEGERS=integers,
             is_text=lambda column: kind_of(column) == TypeId.STRING,
             kind_of=kind_of,
+            presence=lambda column: column.array.is_valid().to_numpy(zero_copy_only=False),
             values_of=values_of,
             text_buffers=text_buffers,
         ),
         f"{PACKAGE}.text": module_of(
             "text",
             non_empty=non_empty,
+            ranks_of_texts=ranks_of_texts,
             written_integers=written_integers,
             integer_values=integer_values,
             texts_of_integers=texts_of_integers,

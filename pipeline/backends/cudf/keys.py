@@ -11,8 +11,14 @@ import pylibcudf as plc
 
 from mbe_stage.device.graph import pair_codes
 from mbe_stage.pipeline.backends.backend import Column, HostNeeded, KeyType
-from mbe_stage.pipeline.backends.cudf.buffers import INTEGERS, is_text, kind_of, text_buffers, values_of
-from mbe_stage.pipeline.backends.cudf.text import integer_values, non_empty, texts_of_integers, written_integers
+from mbe_stage.pipeline.backends.cudf.buffers import INTEGERS, is_text, kind_of, presence, text_buffers, values_of
+from mbe_stage.pipeline.backends.cudf.text import (
+    integer_values,
+    non_empty,
+    ranks_of_texts,
+    texts_of_integers,
+    written_integers,
+)
 
 _EXACT_FLOATS = 2.0**53
 _FEWEST_DIGITS_BEYOND = 19
@@ -28,7 +34,7 @@ def keys_of(column: cudf.Series, key_type: KeyType) -> Column:
     if kind == plc.TypeId.STRING:
         return Column(column, non_empty(column))
     if kind in INTEGERS:
-        present = column.notnull().values
+        present = presence(column)
         if key_type == "string":
             return Column(texts_of_integers(column), present)
         if kind == plc.TypeId.UINT64 and bool((values_of(column)[present] > np.uint64(2**63 - 1)).any()):
@@ -42,10 +48,7 @@ def keys_of(column: cudf.Series, key_type: KeyType) -> Column:
 
 def factorised(values: cudf.Series) -> tuple[cp.ndarray, cudf.Series]:
     """Implement `Backend.factorised`, in ascending order."""
-    if kind_of(values) != plc.TypeId.STRING:
-        return _ranks(values_of(values))
-    codes, distinct = values.factorize(sort=True)
-    return codes, distinct.to_series().reset_index(drop=True)
+    return ranks_of_texts(values) if kind_of(values) == plc.TypeId.STRING else _ranks(values_of(values))
 
 
 def ranked(codes: cp.ndarray, distinct: cudf.Series) -> tuple[cp.ndarray, cudf.Series]:
@@ -131,7 +134,7 @@ def json_arrays(columns: Sequence[cudf.Series]) -> cudf.Series:
 
 def _whole_floats(column: cudf.Series) -> tuple[cudf.Series, cp.ndarray]:
     values = values_of(column).astype(np.float64)
-    present = column.notnull().values & ~cp.isnan(values)
+    present = presence(column) & ~cp.isnan(values)
     values = cp.where(present, values, 0.0)
     if bool(((cp.trunc(values) != values) | (cp.abs(values) > _EXACT_FLOATS)).any()):
         raise HostNeeded("floats that are no whole numbers, or too large to be exact")

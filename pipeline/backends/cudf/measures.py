@@ -12,8 +12,8 @@ import pylibcudf as plc
 
 from mbe_stage.pipeline.backends.arrow.measures import as_numbers, as_times
 from mbe_stage.pipeline.backends.backend import Column, HostNeeded, Refusal
-from mbe_stage.pipeline.backends.cudf.buffers import INTEGERS, kind_of, values_of
-from mbe_stage.pipeline.backends.cudf.text import non_empty, written_integers
+from mbe_stage.pipeline.backends.cudf.buffers import INTEGERS, kind_of, presence, values_of
+from mbe_stage.pipeline.backends.cudf.text import non_empty, ranks_of_texts, written_integers
 
 _FLOATS = (plc.TypeId.FLOAT32, plc.TypeId.FLOAT64)
 _TICKS_IN_MICROSECONDS = {
@@ -38,9 +38,9 @@ def times_of(column: cudf.Series) -> Column:
         return _measure_of_text(column, as_times)
     if kind == plc.TypeId.TIMESTAMP_NANOSECONDS:
         # Rounded down, also before 1970, so that rows stay on their side of a bound.
-        return Column(values_of(column) // 1000, column.notnull().values, moments=True)
+        return Column(values_of(column) // 1000, presence(column), moments=True)
     if kind in _TICKS_IN_MICROSECONDS:
-        ticks, present, unit = values_of(column), column.notnull().values, _TICKS_IN_MICROSECONDS[kind]
+        ticks, present, unit = values_of(column), presence(column), _TICKS_IN_MICROSECONDS[kind]
         ticks = cp.where(present, ticks, 0)
         if bool(((ticks > _LARGEST // unit) | (ticks < -(_LARGEST // unit))).any()):
             raise HostNeeded("moments beyond what microseconds can hold")
@@ -78,7 +78,7 @@ def _refuse(row: int | None, *, found: str, expected: str, remedy: str) -> HostN
 
 
 def _numbers(column: cudf.Series) -> Column:
-    kind, present = kind_of(column), column.notnull().values
+    kind, present = kind_of(column), presence(column)
     if kind in _FLOATS:
         values = values_of(column).astype(np.float64, copy=False)
         return Column(values, present & ~cp.isnan(values))
@@ -99,13 +99,13 @@ def _measure_of_text(column: cudf.Series, convert: Callable[[pa.ChunkedArray, Re
     integers, written_so = written_integers(column)
     if bool((written_so | ~present).all()):
         return Column(integers, present)
-    codes, distinct = column.factorize()
+    codes, distinct = ranks_of_texts(column)
     texts = pa.chunked_array([distinct.to_arrow()])
     values = convert(texts, _refuse)
     valid = values.is_valid().to_numpy(zero_copy_only=False)
     moments = pa.types.is_timestamp(values.type)
     numbers = (values.cast(pa.int64()) if moments else values).fill_null(0).to_numpy(zero_copy_only=False)
-    # Nulls have the code -1, which selects the entry added at the end.
+    # Nulls have the rank -1, which selects the entry added at the end.
     numbers = np.append(numbers, numbers.dtype.type(0))
     valid = np.append(valid, False)
     return Column(cp.asarray(numbers)[codes], cp.asarray(valid)[codes], moments)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import cudf
 import cupy as cp
+import numpy as np
 import pylibcudf as plc
 from pylibcudf.strings.convert.convert_integers import from_integers, is_integer, to_integers
 
-from mbe_stage.pipeline.backends.cudf.buffers import text_buffers, values_of
+from mbe_stage.pipeline.backends.cudf.buffers import presence, text_buffers, values_of
 
 _INT64 = plc.DataType(plc.TypeId.INT64)
 
@@ -15,7 +16,23 @@ _INT64 = plc.DataType(plc.TypeId.INT64)
 def non_empty(texts: cudf.Series) -> cp.ndarray:
     """Return a mask of texts with at least one byte, ``(n,) bool``; False for nulls."""
     offsets, _ = text_buffers(texts)
-    return (cp.diff(offsets) > 0) & texts.notnull().values
+    return (cp.diff(offsets) > 0) & presence(texts)
+
+
+def ranks_of_texts(texts: cudf.Series) -> tuple[cp.ndarray, cudf.Series]:
+    """Return the rank of each text, ``(n,) int32``, -1 for nulls; and the distinct texts, ascending.
+
+    By libcudf itself, because `cudf.Series.factorize` has parts on the device that was used first.
+    """
+    table, types = plc.Table([texts.to_pylibcudf()[0]]), plc.types
+    keep, equal = plc.stream_compaction.DuplicateKeepOption.KEEP_ANY, types.NullEquality.EQUAL
+    distinct = plc.stream_compaction.distinct(table, [0], keep, equal, types.NanEquality.ALL_EQUAL)
+    distinct = plc.stream_compaction.drop_nulls(distinct, [0], 1)
+    distinct = plc.sorting.sort(distinct, [types.Order.ASCENDING], [types.NullOrder.AFTER])
+    rows, found = map(cudf.Series.from_pylibcudf, plc.join.inner_join(table, distinct, types.NullEquality.UNEQUAL))
+    ranks = cp.full(len(texts), -1, np.int32)
+    ranks[values_of(rows)] = values_of(found)
+    return ranks, cudf.Series.from_pylibcudf(distinct.columns()[0])
 
 
 def written_integers(texts: cudf.Series) -> tuple[cp.ndarray, cp.ndarray]:
@@ -32,8 +49,8 @@ def written_integers(texts: cudf.Series) -> tuple[cp.ndarray, cp.ndarray]:
     numbers = to_integers(column, _INT64)
     # Converted back and compared: libcudf's result for other text never converts back to it.
     again = cudf.Series.from_pylibcudf(from_integers(numbers))
-    same = (again == cudf.Series.from_pylibcudf(column)).fillna(False)
-    return values_of(cudf.Series.from_pylibcudf(numbers)), same.values
+    same = again == cudf.Series.from_pylibcudf(column)
+    return values_of(cudf.Series.from_pylibcudf(numbers)), values_of(same) & presence(same)
 
 
 def integer_values(texts: cudf.Series) -> cp.ndarray | None:
