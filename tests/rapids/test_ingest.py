@@ -239,7 +239,9 @@ def test_devices_read_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cap
     rng = np.random.default_rng(0)
     numbers, texts = rng.integers(-(2**62), 2**62, 300)[rng.integers(0, 300, 20_000)], rng.integers(0, 50, 20_000)
     of_right = pa.array(texts.astype(str), mask=rng.random(20_000) < 0.1)
-    table = pa.table({"u": numbers, "v": of_right, "w": texts / 7, "x": texts[::-1].astype(str)})
+    days = [f"2024-01-{1 + day % 31:02}" for day in texts.tolist()]
+    table = pa.table({"u": numbers, "v": of_right, "w": texts / 7, "x": texts[::-1].astype(str), "day": days})
+    table = table.append_column("written", pa.array((texts / 4).astype(str)))
     path = written(tmp_path, table, row_group_size=777)
     with device_pool(beside=[number for number in two_devices() if number]) as pool:
         # A machine with one device has it twice.
@@ -250,7 +252,8 @@ def test_devices_read_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cap
 
         config = config_of(path, left="u", right="v", weight="w", nulls="drop", min_weight=2)
         undirected = config_of(path, left="v", right="x", nulls="drop").of_one_set()
-        for asked in (config, config.keeping_events(), undirected):
+        in_text = config.model_copy(update={"weight": "written", "timestamp": "day", "time_from": "2024-01-09"})
+        for asked in (config, config.keeping_events(), in_text, undirected):
             caplog.clear()
             assert isinstance(assert_agree(ingest, asked), dict)
             assert "by cudf.read_parquet" in reader_of(caplog)
