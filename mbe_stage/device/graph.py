@@ -42,7 +42,7 @@ def graph_from_edges(left_ids: cp.ndarray, right_ids: cp.ndarray, n_left: int, n
     # The pipeline's edges are sorted and distinct already, and checking that costs less than sorting.
     if codes.size and not bool((codes[1:] > codes[:-1]).all()):
         codes = cp.unique(codes)
-    left_offsets, left, right = _offsets(codes, n_left), (codes >> 32).astype(cp.int32), codes.astype(cp.int32)
+    left_offsets, (left, right) = _offsets(codes, n_left), pairs_of(codes)
     # In place, because this is the peak of a large input.
     codes = pair_codes(right, left, out=codes)
     codes.sort()
@@ -63,6 +63,12 @@ def pair_codes(first: cp.ndarray, second: cp.ndarray, out: cp.ndarray | None = N
     codes <<= 32
     codes |= second.astype(cp.int32, copy=False)
     return codes
+
+
+def pairs_of(codes: cp.ndarray) -> tuple[cp.ndarray, cp.ndarray]:
+    """Return the ids of `pair_codes`, ``(n,) int32`` each."""
+    halves = codes.view(cp.int32)
+    return halves[1::2].copy(), halves[::2].copy()
 
 
 def undirected_from_edges(src: cp.ndarray, dst: cp.ndarray, n: int) -> UndirectedCSR:

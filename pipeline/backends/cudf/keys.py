@@ -9,7 +9,7 @@ import cupy as cp
 import numpy as np
 import pylibcudf as plc
 
-from mbe_stage.device.graph import pair_codes
+from mbe_stage.device.graph import pair_codes, pairs_of
 from mbe_stage.pipeline.backends.backend import Column, HostNeeded, KeyType
 from mbe_stage.pipeline.backends.cudf.buffers import INTEGERS, is_text, kind_of, presence, text_buffers, values_of
 from mbe_stage.pipeline.backends.cudf.text import (
@@ -69,8 +69,7 @@ def distinct_pairs(first: cp.ndarray, second: cp.ndarray) -> tuple[cp.ndarray, c
         return first, second
     # `cp.unique` would copy them first.
     codes.sort()
-    codes = codes[_differ(codes)]
-    return (codes >> 32).astype(np.int32), codes.astype(np.int32)
+    return pairs_of(codes[_differ(codes)])
 
 
 def _ranks(numbers: cp.ndarray) -> tuple[cp.ndarray, cudf.Series]:

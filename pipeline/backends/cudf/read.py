@@ -13,7 +13,7 @@ import cudf
 import cupy as cp
 import pyarrow.parquet as pq
 
-from mbe_stage.pipeline.backends.arrow.plain import as_plain, plain_type
+from mbe_stage.pipeline.backends.arrow.plain import as_plain, is_text, plain_type
 from mbe_stage.pipeline.backends.backend import Column, HostNeeded, Rows
 from mbe_stage.pipeline.backends.cudf.buffers import SIGNED_INTEGERS, kind_of
 from mbe_stage.pipeline.backends.cudf.byte_checks import count_rows
@@ -35,8 +35,8 @@ from mbe_stage.pipeline.io.text.layout import may_be_counts, refuse_other_layout
 MOST_ROWS = 2**31 - 1
 """Most rows of a cuDF column."""
 
-_MOST_ROWS_AT_ONCE, _ROW_BYTES = 1 << 27, 512
-"""Most rows of a part of a Parquet file; and device memory for each, most of which is for long keys."""
+_MOST_ROWS_AT_ONCE, _ROW_BYTES = 1 << 27, (128, 512)
+"""Most rows of a part of a Parquet file; and device memory for each, without and with text."""
 
 _CUDF_REFUSES = (RuntimeError, ValueError, OverflowError, TypeError)
 
@@ -87,7 +87,8 @@ def _read_parquet(path: Path, config: InputConfig, pool: DevicePool | None) -> D
     plan = plan_reading(path, config)
     _check_plan(plan)
     n_bytes, devices = (cp.cuda.Device().mem_info[0], ()) if pool is None else (pool.left_bytes(), pool.devices)
-    most_rows = max(1, min(_MOST_ROWS_AT_ONCE, n_bytes // _ROW_BYTES))
+    has_text = any(is_text(plain_type(kind)) for kind in plan.chosen.of(plan.schema.types).values())
+    most_rows = max(1, min(_MOST_ROWS_AT_ONCE, n_bytes // _ROW_BYTES[has_text]))
     bounds: list[_Bounds] = []
     if plan.n_rows <= most_rows or any(map(is_further, plan.chosen.names)):
         _refuse_too_many(plan.n_rows, str(path))
