@@ -70,20 +70,10 @@ class FoundInput:
 
 
 def read_edges(config: InputConfig, source: object | None = None, **how: Any) -> RawEdges:
-    """Read the rows of a path or of an object in memory, unchanged.
+    """Read the rows of a path or of an object in memory, unchanged; `how` has options for the reader of the format.
 
-    Parameters
-    ----------
-    source : object, optional
-        Read instead of `config.path`: an object in memory (see `pipeline.io.memory.read_object`), a path, or a list of
-        paths.
-    **how
-        Options for the reader of the format.
-
-    Raises
-    ------
-    InputError
-        The input does not exist, is not in the format, or lacks a requested column.
+    A `source` is read instead of `config.path`: an object in memory (see `pipeline.io.memory.read_object`), a path, or
+    a list of paths.
     """
     if is_object(source):
         from mbe_stage.pipeline.io.memory import read_object
@@ -104,10 +94,7 @@ def read_edges(config: InputConfig, source: object | None = None, **how: Any) ->
 def find_input(config: InputConfig, source: object | None = None) -> FoundInput:
     """Find the path to read and its format: the configured one, or the one detected from bytes, name and first lines.
 
-    Raises
-    ------
-    InputError
-        The path does not exist, the format cannot be detected, or several files have different formats.
+    Several files must have the same format.
     """
     given = config.path if source is None else cast(Any, source)
     if not given:

@@ -25,14 +25,8 @@ log = logging.getLogger(__name__)
 def fetched_input(place: str) -> Iterator[tuple[Path, str]]:
     """Copy an object, or the data files below a prefix, into a temporary directory while the context lasts.
 
-    Yields the path of the copy, and its name for messages: the address.
-
-    Raises
-    ------
-    ConfigError
-        The address cannot be read.
-    InputError
-        There is nothing, or the store refuses to read it.
+    Yields the path of the copy, and its name for messages: the address. Raises `ConfigError` for an unreadable address,
+    and `InputError` if there is nothing, or the store refuses to read it.
     """
     address = parse_address(place)
     files = files_at(address)
@@ -54,13 +48,7 @@ def fetched_input(place: str) -> Iterator[tuple[Path, str]]:
 
 
 def something_is_at(place: str) -> bool:
-    """Return whether there is an object at or below an address.
-
-    Raises
-    ------
-    ConfigError, InputError
-        The store cannot be reached.
-    """
+    """Return whether there is an object at or below an address; a store that cannot be reached is an error."""
     address = parse_address(place)
     files = files_at(address)
     with as_input_errors():
