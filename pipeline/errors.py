@@ -77,13 +77,13 @@ class InputError(PipelineError):
         source: object,
         *,
         found: str,
-        expected: str,
+        expected: str = "an explicit setting",
         remedy: str,
         line: int | None = None,
         column: str | None = None,
         settings: Sequence[dict[str, object]] = (),
     ) -> InputError:
-        """Build the message from its parts, in their order."""
+        """Build the message from its parts, in their order; without `expected` it is a question to the user."""
         where = str(source)
         if line is not None:
             where += f", line {line}"

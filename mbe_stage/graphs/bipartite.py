@@ -59,8 +59,7 @@ class BipartiteCSR:
         >>> graph.n_edges, graph.left_degrees.tolist()
         (3, [2, 1])
         """
-        left = as_ids(left_ids, "left_ids")
-        right = as_ids(right_ids, "right_ids")
+        left, right = as_ids(left_ids, "left_ids"), as_ids(right_ids, "right_ids")
         if left.shape != right.shape:
             raise InvalidArgument(
                 f"left_ids has {left.size} entries and right_ids {right.size}: give one left and one right id per edge"
@@ -93,12 +92,7 @@ class BipartiteCSR:
         return checksum_of_edges(self.left_offsets, self.left_members)
 
     def check_containing(self, left: Iterable[int], right: Iterable[int]) -> None:
-        """Raise an error if a vertex that must be a member is not in the graph.
-
-        Raises
-        ------
-        InvalidArgument
-        """
+        """Raise `InvalidArgument` if a vertex that must be a member is not in the graph."""
         for side, wanted, n in (("left", left, self.n_left), ("right", right, self.n_right)):
             for vertex in wanted:
                 if not 0 <= vertex < n:

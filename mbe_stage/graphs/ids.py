@@ -76,10 +76,7 @@ def vertex_count(ids: np.ndarray, n: int | None, name: str, of: str) -> int:
 def checksum_of_edges(offsets: Any, members: Any) -> int:
     """Return the CRC-32 of a graph's edges; it guards against mixing up graphs by mistake, not against forgery.
 
-    Parameters
-    ----------
-    offsets, members : int64 and int32
-        NumPy or CuPy arrays.
+    The offsets, int64, and the members, int32, are NumPy or CuPy arrays.
     """
     return zlib.crc32(_content(members, np.int32), zlib.crc32(_content(offsets, np.int64)))
 

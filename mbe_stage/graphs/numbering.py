@@ -79,14 +79,7 @@ class Codes:
 
 
 class IntegerNumbers:
-    """Numbers integers as they are read.
-
-    Parameters
-    ----------
-    codes : Codes, optional
-        Receives the code of each value.
-    growing : Growing
-    """
+    """Numbers integers as they are read; `codes` receives the code of each."""
 
     def __init__(self, codes: Codes | None = None, growing: Growing = freely) -> None:
         self._growing = growing
@@ -194,15 +187,7 @@ class TextNumbers:
         return self._slots.nbytes + self._ends.nbytes + self._bytes.nbytes
 
     def number(self, ends: np.ndarray, data: np.ndarray, codes: np.ndarray) -> None:
-        """Write the code of each text.
-
-        Parameters
-        ----------
-        ends : (n + 1,) int64
-            Ends of the texts, preceded by the start of the first one.
-        data : uint8
-        codes : (n,) int32
-        """
+        """Write the int32 code of each text; the int64 `ends` are preceded by the start of the first text."""
         done, texts = 0, (readonly_view(ends), readonly_view(data))
         while True:
             done, self.n = _number_texts(texts, done, (self._slots, self._ends, self._bytes), self.n, codes)

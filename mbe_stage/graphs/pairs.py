@@ -15,15 +15,7 @@ _Pairs = tuple[np.ndarray, np.ndarray]
 def distinct_pairs(first: np.ndarray, second: np.ndarray, n_first: int, n_second: int) -> tuple[np.ndarray, np.ndarray]:
     """Return each pair once, sorted by first and then second id; the given arrays if they are sorted already.
 
-    Parameters
-    ----------
-    first, second : (n,) int32
-    n_first, n_second : int
-        The ids are below these numbers.
-
-    Returns
-    -------
-    first, second : (n_distinct,) int32
+    The ids, int32, are below `n_first` and `n_second`.
 
     Examples
     --------

@@ -28,13 +28,7 @@ def common_neighbours(graph: BipartiteCSR, left: Iterable[int], right: Iterable[
         All true if `right` is empty.
     right_common : (n_right,) bool
     """
-    left_common = np.ones(graph.n_left, dtype=np.bool_)
-    right_common = np.ones(graph.n_right, dtype=np.bool_)
-    for vertex in left:
-        right_common &= _indicator(graph.neighbours_of_left(vertex), graph.n_right)
-    for vertex in right:
-        left_common &= _indicator(graph.neighbours_of_right(vertex), graph.n_left)
-    return left_common, right_common
+    return _adjacent_to(graph.swapped(), right), _adjacent_to(graph, left)
 
 
 def peel_to_core(
@@ -85,10 +79,14 @@ def subgraph(
     return BipartiteCSR(int(np.count_nonzero(left_kept)), int(np.count_nonzero(right_kept)), *left, *right)
 
 
-def _indicator(ids: np.ndarray, n: int) -> np.ndarray:
-    inside = np.zeros(n, dtype=np.bool_)
-    inside[ids] = True
-    return inside
+def _adjacent_to(graph: BipartiteCSR, left: Iterable[int]) -> np.ndarray:
+    """Mark the right vertices adjacent to all of some left ones."""
+    common = np.ones(graph.n_right, dtype=np.bool_)
+    for vertex in left:
+        inside = np.zeros(graph.n_right, dtype=np.bool_)
+        inside[graph.neighbours_of_left(vertex)] = True
+        common &= inside
+    return common
 
 
 def ranks(alive: np.ndarray) -> np.ndarray:

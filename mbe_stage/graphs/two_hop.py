@@ -180,14 +180,7 @@ def _count(order, order_hubs, asks, lists, result):
     """Write the two-hop degrees of the vertices of `order` into `result`.
 
     `marks` holds, for each vertex, the number of the last vertex that met it. Vertices that the hub reaches are marked
-    with the largest number, so they are never met.
-
-    Parameters
-    ----------
-    order, order_hubs : int32
-        Vertices grouped by hubs, and the hub of each.
-    asks : (n_other,) bool
-        For each hub, True to use `_ask` instead of `_walk`.
+    with the largest number, so they are never met. `order`, `order_hubs` and `asks` are those of `_plan`.
     """
     offsets, _, other_offsets, other_members = lists
     n = offsets.size - 1

@@ -101,12 +101,7 @@ class UndirectedCSR:
         return self.offsets.nbytes + self.members.nbytes
 
     def check_containing(self, vertices: Iterable[int]) -> None:
-        """Raise an error if a vertex that must be a member is not in the graph.
-
-        Raises
-        ------
-        InvalidArgument
-        """
+        """Raise `InvalidArgument` if a vertex that must be a member is not in the graph."""
         for vertex in vertices:
             if not 0 <= vertex < self.n:
                 raise InvalidArgument(f"containing holds {vertex}: the ids run from 0 to {self.n - 1}")

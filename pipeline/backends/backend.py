@@ -223,10 +223,7 @@ class Backend(Protocol):
     def readers(self, config: InputConfig, source: object | None) -> tuple[Callable[[], Rows], Callable[[], Rows]]:
         """Return two ways to the rows of a source: this backend's own, which may raise `HostNeeded`, and the host's.
 
-        Raises
-        ------
-        InputError
-            See `pipeline.io.read_edges`; the two functions raise it as well.
+        This and the two functions raise `InputError` as `pipeline.io.read_edges` does.
         """
 
     # Cleaning
@@ -319,10 +316,7 @@ class Backend(Protocol):
     def budget(self, execution: Execution, shares: Any = None) -> AbstractContextManager[Execution]:
         """Return the engine's share besides a collector's `shares`; None means that the collector needs nothing.
 
-        Raises
-        ------
-        MemoryBudgetExceeded
-            Within the context, the engine refused its share; the message names a sufficient limit.
+        If the engine refuses its share within the context, `MemoryBudgetExceeded` names a sufficient limit.
         """
 
     def write_tables(self, tables: Mapping[Path, tuple[Any, pa.Schema]], write_file: FrameWriter) -> None:

@@ -25,6 +25,7 @@ from mbe_stage.pipeline import run_state
 from mbe_stage.pipeline.backends.arrow.backend import ARROW, ArrowBackend
 from mbe_stage.pipeline.backends.arrow.edges import EdgeData
 from mbe_stage.pipeline.backends.arrow.hashes import key_hashes
+from mbe_stage.pipeline.backends.arrow.key_encoder import is_ascending
 from mbe_stage.pipeline.backends.arrow.measures import has_numbers
 from mbe_stage.pipeline.backends.arrow.plain import is_text, plain_type
 from mbe_stage.pipeline.backends.arrow.rows import column_of, measured
@@ -68,12 +69,7 @@ def clean_within(
     """Clean rows as `pipeline.clean.cleaning.clean` does; drop edges that no result can contain if not all fit.
 
     Keys, facts and degrees cover all edges. Weights and times of the rows are views of files. A result has at least
-    `least` left and right vertices.
-
-    Raises
-    ------
-    MemoryBudgetExceeded
-        The remaining edges do not fit; the message names a sufficient budget.
+    `least` left and right vertices. If what remains does not fit, `MemoryBudgetExceeded` names a sufficient budget.
     """
     keys, n_rows = [side.keys for side in (numbered.left, *numbered.rights)], numbered.n
     n_left, source = len(keys[0]), numbered.facts.source
@@ -478,11 +474,7 @@ def _keys(column: pa.RecordBatchFileReader) -> pa.Array:
     """Return restored keys, which have to be ascending."""
     keys = column.get_batch(0).column(0)
     keys.validate(full=True)
-    if (
-        keys.type not in (pa.int64(), pa.string(), pa.large_string())
-        or keys.null_count
-        or pc.all(pc.less(keys[:-1], keys[1:])).as_py() is False
-    ):
+    if keys.type not in (pa.int64(), pa.string(), pa.large_string()) or not is_ascending(keys):
         raise ValueError("keys that are not ascending")
     return keys
 
@@ -509,11 +501,8 @@ class _Core:
         degrees = [np.concatenate(list(_parts(of, pa.int64()))) for of in arrays[2:]]
         if left.n != right.n or [of.size for of in degrees] != [of.size for of in self.degrees]:
             raise ValueError("columns of other lengths")
-        self._edges, self.degrees, self.fingerprint = (
-            (left, right),
-            (degrees[0], degrees[1]),
-            Fingerprint(*map(index, facts["sums"])),
-        )
+        self._edges, self.degrees = (left, right), (degrees[0], degrees[1])
+        self.fingerprint = Fingerprint(*map(index, facts["sums"]))
         return self
 
     @property

@@ -94,12 +94,8 @@ def _paired(backend: Backend, first: tuple[Any, Any], second: tuple[Any, Any], n
 
 def _refuse_too_many(n_keys: int, refuse: Refusal) -> None:
     if n_keys >= _MOST_VERTICES:
-        raise refuse(
-            None,
-            found=f"{n_keys} distinct keys",
-            expected=f"fewer than {_MOST_VERTICES}",
-            remedy="split the graph, or filter it by weight or time",
-        )
+        expected, remedy = f"fewer than {_MOST_VERTICES}", "split the graph, or filter it by weight or time"
+        raise refuse(None, found=f"{n_keys} distinct keys", expected=expected, remedy=remedy)
 
 
 def elsewhere(refuse: Refusal, row_of: Callable[[int], int]) -> Refusal:

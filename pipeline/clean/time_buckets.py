@@ -32,8 +32,8 @@ AS_DATES = {4: "%Y", 6: "%Y%m", 8: "%Y%m%d", 10: "%Y%m%d%H", 12: "%Y%m%d%H%M", 1
 # Ticks per second; the magnitudes are those of seconds from 1973 to the year 5138.
 _TICKS = {"seconds": 1, "milliseconds": 10**3, "microseconds": 10**6, "nanoseconds": 10**9}
 _SECONDS = (10**8, 10**11)
-_UTC_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
+UTC_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MICROSECOND = timedelta(microseconds=1)
 
 
 def number_buckets(
@@ -69,12 +69,9 @@ def beginnings(
         microseconds = times if moments else from_seconds(times, backend.xp)
         begins = (microseconds - offset) // width * width + offset
         if begins.size and not (int(begins.min()) >= _FIRST and int(begins.max()) <= _LAST):
-            raise refuse(
-                None,
-                found=f"times outside the years 1 to 9999, for {setting('input.time_bucket')}",
-                expected="times within these years",
-                remedy=f"correct them, or leave {setting('input.time_bucket')} out",
-            )
+            name = setting("input.time_bucket")
+            found, remedy = f"times outside the years 1 to 9999, for {name}", f"correct them, or leave {name} out"
+            raise refuse(None, found=found, expected="times within these years", remedy=remedy)
         yield begins.astype(backend.xp.int64, copy=False)
 
 
@@ -90,23 +87,19 @@ def _refuse_other_units(parts: Parts, refuse: Refusal, backend: Backend) -> None
     unit = unit_of(parts(), most)
     if unit not in (None, "seconds") or not most < _LATEST_SECONDS:
         looks = f"; they look like {unit_words(unit)}" if unit else ""
-        by_digits = unit is not None and unit.startswith("%")
-        error = refuse(
-            None,
-            found=f"numbers up to {most}, which are not seconds since 1970, for {setting('input.time_bucket')}{looks}",
-            expected="timestamps, dates, ISO-8601 text or seconds",
-            remedy=f"set {setting('input.date_format')} to {unit}"
-            if by_digits
-            else "convert the column, for example to timestamps",
-        )
-        settings: list[dict[str, object]] = [{"input.date_format": unit}] if by_digits else []
+        remedy, settings = "convert the column, for example to timestamps", list[dict[str, object]]()
+        if unit is not None and unit.startswith("%"):
+            remedy, settings = f"set {setting('input.date_format')} to {unit}", [{"input.date_format": unit}]
+        found = f"numbers up to {most}, which are not seconds since 1970, for {setting('input.time_bucket')}{looks}"
+        error = refuse(None, found=found, expected="timestamps, dates, ISO-8601 text or seconds", remedy=remedy)
         raise with_settings(error, *settings)
 
 
 def from_seconds(times: Any, xp: Any) -> Any:
     """Return seconds, rounded down, as microseconds in int64."""
-    whole = times if times.dtype.kind != "f" else xp.floor(times.astype(xp.float64) * _SECOND)
-    return whole.astype(xp.int64) * (1 if times.dtype.kind == "f" else _SECOND)
+    if times.dtype.kind == "f":
+        return xp.floor(times.astype(xp.float64) * _SECOND).astype(xp.int64)
+    return times.astype(xp.int64) * _SECOND
 
 
 def unit_of(parts: Iterable[Any], largest: float) -> str | None:
@@ -162,13 +155,13 @@ def unit_words(unit: str) -> str:
 def moment_in(number: int | float, unit: str) -> datetime:
     """Return the moment that a number of the unit stands for."""
     if unit in _TICKS:
-        return _UTC_EPOCH + timedelta(microseconds=math.ceil(number * 10**6 / _TICKS[unit]))
+        return UTC_EPOCH + timedelta(microseconds=math.ceil(number * 10**6 / _TICKS[unit]))
     return datetime.strptime(str(int(number)), unit).replace(tzinfo=UTC)
 
 
 def in_unit(moment: datetime, unit: str) -> int:
     """Return the smallest number of the unit that is not before the moment."""
     if unit in _TICKS:
-        return -((_UTC_EPOCH - moment) // _MICROSECOND * _TICKS[unit] // 10**6)
+        return -((UTC_EPOCH - moment) // MICROSECOND * _TICKS[unit] // 10**6)
     number = int(moment.astimezone(UTC).strftime(unit))
     return number + (moment_in(number, unit) < moment)

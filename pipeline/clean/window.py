@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 from mbe_stage.pipeline.backends.backend import Backend, HostNeeded, Refusal
 from mbe_stage.pipeline.clean.time_buckets import (
     AS_DATES,
+    MICROSECOND,
+    UTC_EPOCH,
     Parts,
     in_unit,
     moment_in,
@@ -61,12 +63,9 @@ def _read(given: int | float | str, name: str, refuse: Refusal) -> int | float |
     try:
         moment = datetime.fromisoformat(str(given).strip())
     except ValueError:
-        raise refuse(
-            None,
-            found=f"{setting(f'input.{name}')} is {given!r}",
-            expected="a number or an ISO-8601 moment",
-            remedy=f"write {setting(f'input.{name}')} for example as 2024-01-31T12:00:00",
-        ) from None
+        found = f"{setting(f'input.{name}')} is {given!r}"
+        remedy = f"write {setting(f'input.{name}')} for example as 2024-01-31T12:00:00"
+        raise refuse(None, found=found, expected="a number or an ISO-8601 moment", remedy=remedy) from None
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
 
 
@@ -99,8 +98,7 @@ def _refused(
         found = f"{column}, not seconds since 1970, while {setting(f'input.{name}')} is {bound.isoformat()}"
         expected = "seconds for an ISO-8601 bound"
     else:
-        looks = _looks_like(unit_of_one(bound))
-        found = f"{column}, while {setting(f'input.{name}')} is the number {bound}{looks}"
+        found = f"{column}, while {setting(f'input.{name}')} is the number {bound}{_looks_like(unit_of_one(bound))}"
     instead = ", ".join(f"{setting(key)} as {value}" for key, value in settings.items())
     remedy = f"write {instead or setting(f'input.{name}') + ' in the unit of the column'}"
     error = refuse(None, found=found, expected=expected, remedy=remedy)
@@ -115,7 +113,7 @@ def _scaled(bound: int | float | datetime, moments: bool) -> int | float:
     """Return the bound in microseconds for moments, in seconds for numbers; a number is unchanged."""
     if not isinstance(bound, datetime):
         return bound
-    microseconds = (bound - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+    microseconds = (bound - UTC_EPOCH) // MICROSECOND
     return microseconds if moments else microseconds / 1_000_000
 
 

@@ -24,13 +24,7 @@ _EVENTS_FILE, _EVENTS = "events.npz", ("left", "right", "weights", "times", "mom
 
 
 def save_edges(edges: EdgeData, directory: str | Path) -> Path:
-    """Save clean edges in a directory, which is made if needed; `load_edges` reads them.
-
-    Returns
-    -------
-    Path
-        The directory.
-    """
+    """Save clean edges in a directory, which is made if needed, and return it; `load_edges` reads them."""
     directory = Path(directory)
     with as_publish_errors(directory):
         directory.mkdir(parents=True, exist_ok=True)

@@ -28,14 +28,8 @@ _ON_DISK = ("parquet", "csv")
 def ingest_within(config: Config, source: object | None = None, saved: ReadingSteps | None = None) -> Any:
     """Read and clean edges as `pipeline.execution.ingest.ingest`, within `execution.memory_budget`.
 
-    Steps that an interrupted run has saved are not repeated.
-
-    Raises
-    ------
-    InputError
-        As `ingest`.
-    MemoryBudgetExceeded
-        The input does not fit; the message says what would do.
+    Steps that an interrupted run has saved are not repeated. If the input does not fit, `MemoryBudgetExceeded` names a
+    sufficient budget.
     """
     section, budget, spools = reading_of(config), config.execution.memory_bytes, Spools(config.execution.memory_bytes)
     saved = ReadingSteps() if saved is None else saved

@@ -70,20 +70,10 @@ class FoundInput:
 
 
 def read_edges(config: InputConfig, source: object | None = None, **how: Any) -> RawEdges:
-    """Read the rows of a path or of an object in memory, unchanged.
+    """Read the rows of a path or of an object in memory, unchanged; `how` has options for the reader of the format.
 
-    Parameters
-    ----------
-    source : object, optional
-        Read instead of `config.path`: an object in memory (see `pipeline.io.memory.read_object`), a path, or a list of
-        paths.
-    **how
-        Options for the reader of the format.
-
-    Raises
-    ------
-    InputError
-        The input does not exist, is not in the format, or lacks a requested column.
+    A `source` is read instead of `config.path`: an object in memory (see `pipeline.io.memory.read_object`), a path, or
+    a list of paths.
     """
     if is_object(source):
         from mbe_stage.pipeline.io.memory import read_object
@@ -104,19 +94,12 @@ def read_edges(config: InputConfig, source: object | None = None, **how: Any) ->
 def find_input(config: InputConfig, source: object | None = None) -> FoundInput:
     """Find the path to read and its format: the configured one, or the one detected from bytes, name and first lines.
 
-    Raises
-    ------
-    InputError
-        The path does not exist, the format cannot be detected, or several files have different formats.
+    Several files must have the same format.
     """
     given = config.path if source is None else cast(Any, source)
     if not given:
-        raise InputError.at(
-            setting("input.path"),
-            found="nothing",
-            expected="a file or directory of edges",
-            remedy=f"set {setting('input.path')}",
-        )
+        name = setting("input.path")
+        raise InputError.at(name, found="nothing", expected="a file or directory of edges", remedy=f"set {name}")
     found = []
     for place in given if isinstance(given, list | tuple) else [given]:
         # Path.expanduser raises for an unknown user. This keeps the name, which is then reported as missing.
@@ -126,12 +109,9 @@ def find_input(config: InputConfig, source: object | None = None) -> FoundInput:
     first, common = found[0]
     for path, kind in found:
         if kind != common:
-            raise InputError.at(
-                path,
-                found=f"the format {kind}, while {first} is {common}",
-                expected="one format in all files",
-                remedy=f"read them one at a time, or set {setting('input.format')}",
-            )
+            odd = f"the format {kind}, while {first} is {common}"
+            remedy = f"read them one at a time, or set {setting('input.format')}"
+            raise InputError.at(path, found=odd, expected="one format in all files", remedy=remedy)
     several = (tuple(path for path, _ in found), joined_names(given)) if len(found) > 1 else ()
     chosen = FoundInput(first, common, *several)
     _refuse_what_does_not_apply(chosen, config)
@@ -140,15 +120,7 @@ def find_input(config: InputConfig, source: object | None = None) -> FoundInput:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Turn an `OSError` within the context into a refusal of this path.
-
-    Raises
-    ------
-    InputError
-        An `OSError` was raised within.
-    MemoryError
-        The system has no memory left.
-    """
+    """Turn an `OSError` within the context into a refusal of this path, or into `MemoryError` if it means that."""
     try:
         yield
     except OSError as error:
@@ -168,12 +140,8 @@ def _format(path: Path, config: InputConfig) -> str:
 
         return detect_format(path, config)
     if path.is_dir() and config.format not in _DIRECTORY_FORMATS:
-        raise InputError.at(
-            path,
-            found="a directory",
-            expected=f"a file in the format {config.format}",
-            remedy="give one of the files in it",
-        )
+        expected = f"a file in the format {config.format}"
+        raise InputError.at(path, found="a directory", expected=expected, remedy="give one of the files in it")
     return config.format
 
 
@@ -200,10 +168,9 @@ def with_measures(raw: RawEdges, config: InputConfig) -> RawEdges:
         if values.type not in (pa.string(), pa.large_string()):
             continue
         if role == "timestamp" and config.date_format is not None:
-            values = _moments(raw, values, config.date_format)
+            raw = raw.with_column(role, _moments(raw, values, config.date_format))
         elif config.decimal == ",":
-            values = pc.replace_substring(values, ",", ".")
-        raw = raw.with_column(role, values)
+            raw = raw.with_column(role, pc.replace_substring(values, ",", "."))
     return raw
 
 
@@ -217,7 +184,7 @@ def _moments(raw: RawEdges, values: Any, date_format: str) -> pa.ChunkedArray:
             raise raw.refusal(
                 int(pc.index(coded.indices, code).as_py()),
                 "timestamp",
-                found=f"{shortened(text)}",
+                found=shortened(text),
                 expected=f"a time written as {date_format}",
                 remedy=f"correct it, or set {setting('input.date_format')}",
             ) from None

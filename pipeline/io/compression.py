@@ -34,12 +34,8 @@ def check_path(path: Path) -> None:
     except ValueError as error:
         raise unreadable(path, error) from None
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-        raise InputError.at(
-            path,
-            found="a pipe, socket or device",
-            expected="a file or directory",
-            remedy="save the data to a file, or send it to standard input (-)",
-        )
+        remedy = "save the data to a file, or send it to standard input (-)"
+        raise InputError.at(path, found="a pipe, socket or device", expected="a file or directory", remedy=remedy)
 
 
 def plain_name(path: Path) -> str:
@@ -94,11 +90,9 @@ def open_konect(path: Path) -> io.BufferedReader:
             seen.append(member.name)
     except (tarfile.TarError, EOFError, OSError, ValueError) as error:
         raise explain(error) from None
+    found, remedy = ", ".join(map(repr, seen[:10])) or "nothing", "unpack it and give the file with the edges"
     raise InputError.at(
-        path,
-        found=f"an archive of {', '.join(map(repr, seen[:10])) or 'nothing'}",
-        expected="a KONECT archive with a file out.*",
-        remedy="unpack it and give the file with the edges",
+        path, found=f"an archive of {found}", expected="a KONECT archive with a file out.*", remedy=remedy
     )
 
 
@@ -150,11 +144,13 @@ def unreadable(path: Path, error: Exception) -> InputError:
     return InputError.at(path, found=found, expected=expected, remedy=remedy)
 
 
+def no_space(source: object, found: str, expected: str, error: OSError) -> InputError:
+    """Return the refusal of an input that needs more space for temporary files."""
+    remedy = "free some space, or set TMPDIR to a larger disk"
+    return InputError.at(source, found=f"{found} ({error.strerror or error})", expected=expected, remedy=remedy)
+
+
 def _damaged(path: Path, what: str, error: Exception) -> InputError:
     cause = " ".join(str(error).split()) or type(error).__name__
-    return InputError.at(
-        path,
-        found=f"truncated or damaged {what} ({cause})",
-        expected=f"complete {what}",
-        remedy="download or copy the file again",
-    )
+    found, remedy = f"truncated or damaged {what} ({cause})", "download or copy the file again"
+    return InputError.at(path, found=found, expected=f"complete {what}", remedy=remedy)

@@ -76,12 +76,9 @@ def _of_directory(path: Path) -> str:
     names = sorted(entry.name for entry in path.iterdir())
     if sum(name.startswith("out.") for name in names) == 1:
         return "konect"
-    raise InputError.at(
-        path,
-        found=f"a directory of {', '.join(map(repr, names[:10])) or 'nothing'}",
-        expected="a directory of .parquet files, or with one KONECT file out.*",
-        remedy="give one of the files in it",
-    )
+    found = f"a directory of {', '.join(map(repr, names[:10])) or 'nothing'}"
+    expected = "a directory of .parquet files, or with one KONECT file out.*"
+    raise InputError.at(path, found=found, expected=expected, remedy="give one of the files in it")
 
 
 def _refuse_binary(path: Path, head: bytes, config: InputConfig) -> None:
@@ -114,8 +111,9 @@ def _by_text(path: Path, sample: Sample, config: InputConfig) -> str:
     rows = [line.split() for line in body]
     if any('"' in line for line in body) or not all(_is_number(field) for row in rows for field in row[:2]):
         return _of_names(path, body, name)
-    is_konect = name.startswith("out.") or lines[0].startswith("%") or any(re.match(r"\s*%\s", line) for line in lines)
-    found = _of_numbers(path, rows, name, is_konect=is_konect)
+    if name.startswith("out.") or lines[0].startswith("%") or any(re.match(r"\s*%\s", line) for line in lines):
+        return "konect"
+    found = _of_numbers(path, rows, name)
     # The edges are the same either way. Options or a name that ask for CSV decide.
     return "csv" if found == "snap" and (by_name == "csv" or (config.header, config.trim) != (None, None)) else found
 
@@ -123,10 +121,11 @@ def _by_text(path: Path, sample: Sample, config: InputConfig) -> str:
 def _of_names(path: Path, body: list[str], name: str) -> str:
     text = "\n".join(body)
     found = uniform_delimiters(text)
-    if name.startswith("out.") and found in ([" "], [WHITESPACE]):
-        return "konect"
-    if name.endswith(_OF_BASKETS) and found in ([" "], [WHITESPACE]):
-        raise _edges_or_transactions(path, "csv")
+    if found in ([" "], [WHITESPACE]):
+        if name.startswith("out."):
+            return "konect"
+        if name.endswith(_OF_BASKETS):
+            raise _edges_or_transactions(path, "csv")
     lengths = [len(line.split()) for line in body]
     marks = [mark for mark in MARKS if mark in text]
     is_table = any(agreeing(text, mark)[1] >= 0.5 for mark in marks)
@@ -143,12 +142,9 @@ def _of_names(path: Path, body: list[str], name: str) -> str:
     )
 
 
-def _of_numbers(path: Path, rows: list[list[str]], name: str, *, is_konect: bool) -> str:
+def _of_numbers(path: Path, rows: list[list[str]], name: str) -> str:
     """Return the format of lines of numbers separated by blanks."""
-    lengths = [len(row) for row in rows]
-    is_baskets = name.endswith(_OF_BASKETS)
-    if is_konect:
-        return "konect"
+    lengths, is_baskets = [len(row) for row in rows], name.endswith(_OF_BASKETS)
     if len(set(lengths)) > 1:
         return "fimi" if is_baskets and not _is_table_with_odd_lines(lengths) else "csv"
     columns = [[float(row[i]) if _is_number(row[i]) else 0.0 for row in rows] for i in range(lengths[0])]

@@ -52,8 +52,7 @@ def read(path: Path, config: InputConfig) -> RawEdges:
             matrix, cause = None, cause or str(error)
     if matrix is None:
         raise _unreadable(path, content, cause)
-    stands_for_two = text.partition(b"\n")[0].split()[-1].lower() != b"general"
-    one_of_two = stands_for_two and config.is_undirected
+    one_of_two = config.is_undirected and text.partition(b"\n")[0].split()[-1].lower() != b"general"
     return matrix_edges(matrix, str(path), "matrix_market", config, one_of_two=one_of_two)
 
 
@@ -63,10 +62,8 @@ def _odd_line(text: bytes, *, most_exponent: int) -> int | None:
     Exponents of up to `most_exponent` digits are safe.
     """
     is_array, field, start = _header(text)
-    value = {
-        b"real": _REAL % most_exponent,
-        b"complex": _REAL % most_exponent + rb"[ \t]+" + _REAL % most_exponent,
-    }.get(field, b"" if field == b"pattern" else rb"[-+]?\d+")
+    real = _REAL % most_exponent
+    value = {b"real": real, b"complex": real + rb"[ \t]+" + real, b"pattern": b""}.get(field, rb"[-+]?\d+")
     entry = value if is_array else rb"\d+[ \t]+\d+" + (rb"[ \t]+" + value if value else b"")
     odd = re.compile(rb"^(?![ \t]*(?:%.*|" + entry + rb")?[ \t]*\r?$)", re.MULTILINE).search(text, start)
     return None if odd is None else text.count(b"\n", 0, odd.start()) + 1
@@ -99,15 +96,9 @@ def _safe(path: Path, text: bytes) -> io.BytesIO:
     The reader looks for line ends as in a C string: a NUL or the end of the text before a line end makes it read
     foreign memory. It also seeks in its stream when collected, and aborts the process if the stream was closed.
     """
-    position = text.find(b"\0")
-    if position >= 0:
-        raise InputError.at(
-            path,
-            line=text.count(b"\n", 0, position) + 1,
-            found="a NUL byte",
-            expected="Matrix Market text",
-            remedy="check that the file is complete",
-        )
+    if (position := text.find(b"\0")) >= 0:
+        line, remedy = text.count(b"\n", 0, position) + 1, "check that the file is complete"
+        raise InputError.at(path, line=line, found="a NUL byte", expected="Matrix Market text", remedy=remedy)
     return io.BytesIO(text if text.endswith(b"\n") else text + b"\n")
 
 

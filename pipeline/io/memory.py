@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -58,15 +59,13 @@ def _first_rows(frame: Any, name: str, height: int, config: InputConfig) -> pa.C
     import polars
     from polars import selectors
 
-    unread = pa.chunked_array([pa.nulls(height)])
-    if config.names_columns:
-        return unread
     try:
-        head = _column(frame.lazy().select(selectors.by_name(name)).head(MATRIX_SAMPLE).collect()[name])
-        return pa.chunked_array([*head.chunks, pa.nulls(height - len(head), head.type)])
+        if not config.names_columns:
+            head = _column(frame.lazy().select(selectors.by_name(name)).head(MATRIX_SAMPLE).collect()[name])
+            return pa.chunked_array([*head.chunks, pa.nulls(height - len(head), head.type)])
     except (polars.exceptions.PolarsError, pa.ArrowException, TypeError, OSError) as error:
         lack_of_memory.pass_on(error)
-        return unread
+    return pa.chunked_array([pa.nulls(height)])
 
 
 def _column(values: Any) -> pa.ChunkedArray:
@@ -88,12 +87,8 @@ def read_cugraph(graph: Any, config: InputConfig) -> tuple[pa.Table, int]:
     Isolated vertices are the last rows, each as a loop.
     """
     if not config.is_undirected:
-        raise InputError.at(
-            "memory:cugraph",
-            found="a cuGraph graph, which does not store the side of a vertex",
-            expected="a table of edges",
-            remedy="pass its edges as a cuDF frame",
-        )
+        found, remedy = "a cuGraph graph, which does not store the side of a vertex", "pass its edges as a cuDF frame"
+        raise InputError.at("memory:cugraph", found=found, expected="a table of edges", remedy=remedy)
     edges = graph.view_edge_list().to_arrow(preserve_index=False)
     first, second, *others = edges.columns
     nodes = graph.nodes().to_arrow()
@@ -198,47 +193,28 @@ def _row_names(frame: Any) -> pa.Array | None:
 
 
 def _from_arrays(source: Any) -> pa.Table:
+    refused, either = partial(InputError.at, "memory:numpy"), ", which could be two edges or two columns"
     if isinstance(source, np.ndarray):
+        found, expected = f"an array of shape {source.shape}", "shape (n, 2), one edge a row"
         if source.ndim != 2 or source.shape[1] not in (2, 3, 4):
-            raise InputError.at(
-                "memory:numpy",
-                found=f"an array of shape {source.shape}",
-                expected="shape (n, 2), one edge a row",
-                remedy="pass a tuple (u, v), or a SciPy sparse matrix for an adjacency matrix",
-            )
+            remedy = "pass a tuple (u, v), or a SciPy sparse matrix for an adjacency matrix"
+            raise refused(found=found, expected=expected, remedy=remedy)
         if source.shape in ((2, 3), (2, 4)):
-            raise InputError.at(
-                "memory:numpy",
-                found=f"an array of shape {source.shape}, which could be two edges or two columns",
-                expected="shape (n, 2), one edge a row, or a tuple (u, v) of columns",
-                remedy="pass array.T if its rows are u and v, or tuple(array.T) if each row is an edge",
-            )
+            remedy = "pass array.T if its rows are u and v, or tuple(array.T) if each row is an edge"
+            raise refused(found=found + either, expected=f"{expected}, or a tuple (u, v) of columns", remedy=remedy)
         source = tuple(source.T)
     elif are_edges(source):
-        raise InputError.at(
-            "memory:numpy",
-            found=f"{source!r}, which could be two edges or two columns",
-            expected="a tuple (left, right) of columns",
-            remedy=f"pass {tuple(map(list, zip(*source, strict=True)))} if these are edges, else two lists or arrays",
-        )
+        remedy = f"pass {tuple(map(list, zip(*source, strict=True)))} if these are edges, else two lists or arrays"
+        raise refused(found=f"{source!r}{either}", expected="a tuple (left, right) of columns", remedy=remedy)
     if not 2 <= len(source) <= len(_PAIR_NAMES):
-        raise InputError.at(
-            "memory:numpy",
-            found=f"a tuple of {len(source)}",
-            expected="(left, right), (left, right, weight) or (left, right, weight, timestamp)",
-            remedy="pass one array per column",
-        )
-    names = _PAIR_NAMES[: len(source)]
-    columns = [_array(values, "numpy", name) for values, name in zip(source, names, strict=True)]
-    if len({len(column) for column in columns}) > 1:
-        sizes = ", ".join(f"{name} {len(column)}" for name, column in zip(names, columns, strict=True))
-        raise InputError.at(
-            "memory:numpy",
-            found=f"arrays of different lengths ({sizes})",
-            expected="one entry per edge",
-            remedy="pass flat arrays of one length",
-        )
-    return pa.Table.from_arrays(columns, names=list(names))
+        expected = "(left, right), (left, right, weight) or (left, right, weight, timestamp)"
+        raise refused(found=f"a tuple of {len(source)}", expected=expected, remedy="pass one array per column")
+    columns = {name: _array(values, "numpy", name) for name, values in zip(_PAIR_NAMES, source, strict=False)}
+    if len(set(map(len, columns.values()))) > 1:
+        sizes = ", ".join(f"{name} {len(column)}" for name, column in columns.items())
+        found, remedy = f"arrays of different lengths ({sizes})", "pass flat arrays of one length"
+        raise refused(found=found, expected="one entry per edge", remedy=remedy)
+    return pa.table(columns)
 
 
 def _array(values: Any, kind: str, column: str) -> pa.Array | pa.ChunkedArray:

@@ -29,26 +29,18 @@ def read_named_columns(given: str, required: Sequence[str], optional: Sequence[s
                     + (f", and optionally {' and '.join(map(repr, optional))}" if optional else ""),
                     remedy="rename a column, or add a first line with the names",
                 )
-        wanted = [name for name in (*required, *optional) if name in available]
-        for name in wanted:
-            if list(available).count(name) > 1:
-                raise InputError.at(
-                    source,
-                    found=f"{list(available).count(name)} columns are named {name!r}",
-                    expected="distinct names",
-                    remedy="rename all but one of them",
-                )
-        return Chosen(source, available, {name: list(available).index(name) for name in wanted})
+        positions = {name: list(available).index(name) for name in (*required, *optional) if name in available}
+        for name in positions:
+            if (n := list(available).count(name)) > 1:
+                found, remedy = f"{n} columns are named {name!r}", "rename all but one of them"
+                raise InputError.at(source, found=found, expected="distinct names", remedy=remedy)
+        return Chosen(source, available, positions)
 
     path = Path(os.path.expanduser(given))
     with reading(path):
         if not path.exists():
-            raise InputError.at(
-                path,
-                found="no such file",
-                expected=f"a table for {setting_name}: CSV, TSV or Parquet",
-                remedy=f"correct {setting_name}",
-            )
+            expected = f"a table for {setting_name}: CSV, TSV or Parquet"
+            raise InputError.at(path, found="no such file", expected=expected, remedy=f"correct {setting_name}")
         compression.check_path(path)
         if path.is_dir() or _is_parquet(path, setting_name):
             from mbe_stage.pipeline.io import parquet
@@ -63,10 +55,6 @@ def _is_parquet(path: Path, setting_name: str) -> bool:
     with compression.open_bytes(path) as stream:
         head = stream.read(4)
     if not head:
-        raise InputError.at(
-            path,
-            found="an empty file",
-            expected=f"a table for {setting_name}",
-            remedy="check that it was written completely",
-        )
+        expected, remedy = f"a table for {setting_name}", "check that it was written completely"
+        raise InputError.at(path, found="an empty file", expected=expected, remedy=remedy)
     return head == b"PAR1"

@@ -71,9 +71,8 @@ def _pair(
 ) -> RawEdges:
     has_ends = {"src", "dst"} <= arrays.keys() and not {"u", "v"} <= arrays.keys()
     pair = ("src", "dst") if config.is_undirected and has_ends else ("u", "v")
-    if not set(pair) <= arrays.keys() and not all(
-        isinstance(name, str) for name in (config.left, *config.right_columns)
-    ):
+    are_named = all(isinstance(name, str) for name in (config.left, *config.right_columns))
+    if not set(pair) <= arrays.keys() and not are_named:
         raise InputError.at(
             path,
             found=f"arrays {', '.join(map(repr, arrays)) or 'none'}",
@@ -83,25 +82,16 @@ def _pair(
     flat = [name for name in arrays if len(arrays[name]) == 1]
     if not flat:
         shapes = ", ".join(f"{name!r} {shape}" for name, shape in arrays.items())
-        raise InputError.at(
-            path,
-            found=f"no one-dimensional array ({shapes})",
-            expected="one array per column, one entry per edge",
-            remedy="store the columns as arrays of their own",
-        )
+        found, expected = f"no one-dimensional array ({shapes})", "one array per column, one entry per edge"
+        raise InputError.at(path, found=found, expected=expected, remedy="store the columns as arrays of their own")
     names = [name for name in pair if name in flat] + [name for name in flat if name not in pair]
     chosen = choose_columns(names, config, path)
     of_left = chosen.names["left"]
     most = arrays[of_left][0]
     for name in chosen.names.values():
         if (size := arrays[name][0]) != most:
-            raise InputError.at(
-                path,
-                column=name,
-                found=f"{size} entries",
-                expected=f"{most}, as in {of_left!r}",
-                remedy="store one entry per edge",
-            )
+            found, expected = f"{size} entries", f"{most}, as in {of_left!r}"
+            raise InputError.at(path, column=name, found=found, expected=expected, remedy="store one entry per edge")
     how = {"found": "arrays whose type cannot be keys", "expected": "integers or text", "remedy": "convert the arrays"}
     columns = {role: as_array(archive[name], str(path), **how) for role, name in chosen.names.items()}
     header = {"n_columns": len(names), "header": tuple(names)}

@@ -118,12 +118,9 @@ def plan_reading(path: Path, config: InputConfig, choose: Choose | None = None) 
     """Read the footers and choose the columns, by default those of edges; no row is read."""
     files, content = (data_files(path), None) if path.is_dir() else ([path], read_all(path))
     if not files:
-        raise InputError.at(
-            path,
-            found="a directory without .parquet files",
-            expected="Parquet files in it or below it",
-            remedy="give the directory that holds them, or one file",
-        )
+        found, expected = "a directory without .parquet files", "Parquet files in it or below it"
+        remedy = "give the directory that holds them, or one file"
+        raise InputError.at(path, found=found, expected=expected, remedy=remedy)
 
     def of_edges(available: Sequence[str], source: str) -> Chosen:
         looks = config.tries_keys and len(set(available)) == len(available)

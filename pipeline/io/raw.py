@@ -154,7 +154,7 @@ def choose_columns(
     """
     meant = _positions(available, config, str(source))
     chosen = dict(meant)
-    _refuse_one_twice(chosen, key_roles("right", len(config.right_columns)), available, config, str(source))
+    _refuse_one_twice(chosen, available, config, str(source))
     if config.min_weight is None and not config.keeps_events:
         chosen.pop("weight", None)
     if {config.time_from, config.time_until, config.time_bucket} == {None} and not config.keeps_events:
@@ -162,10 +162,8 @@ def choose_columns(
     if config.tries_keys and sample is not None:
         taken = [position for role, position in meant.items() if role != "weight"]
         chosen |= further_columns(available, sample, taken, has_time=config.timestamp is not None)
-    columns = (
-        InputColumn(role.partition(" ")[0], position, available[position] if are_named else None)
-        for role, position in meant.items()
-    )
+    names = available if are_named else [None] * len(available)
+    columns = (InputColumn(role.partition(" ")[0], at, names[at]) for role, at in meant.items())
     return Chosen(str(source), available, chosen, tuple(columns))
 
 
@@ -218,17 +216,15 @@ def shortened(value: object) -> str:
 
 def refuse_several(config: InputConfig, source: str, has: str) -> None:
     """Refuse a right key of several columns, and a column of graphs, for a format with a single key column."""
-    for key, given, is_refused, one, columns in (
-        ("right", list(config.right_columns), len(config.right_columns) > 1, "right column", "column for each part"),
-        ("by", config.by, config.by is not None, "graph", "column of graphs"),
+    several = list(config.right_columns) if len(config.right_columns) > 1 else None
+    for key, given, one, columns in (
+        ("right", several, "right column", "column for each part"),
+        ("by", config.by, "graph", "column of graphs"),
     ):
-        if is_refused:
-            raise InputError.at(
-                source,
-                found=f"{has}, while {setting(f'input.{key}')} is {given!r}",
-                expected=f"one {one}",
-                remedy=f"write the edges as a table with a {columns}, for example as CSV or Parquet",
-            )
+        if given is not None:
+            found = f"{has}, while {setting(f'input.{key}')} is {given!r}"
+            remedy = f"write the edges as a table with a {columns}, for example as CSV or Parquet"
+            raise InputError.at(source, found=found, expected=f"one {one}", remedy=remedy)
 
 
 def refuse_repeated(names: Sequence[Any], kind: str, source: str, remedy: str) -> None:
@@ -242,12 +238,8 @@ def refuse_repeated(names: Sequence[Any], kind: str, source: str, remedy: str) -
 def refuse_two_sets(config: InputConfig, source: str, has: str) -> None:
     """Refuse an input with two kinds of vertices if an undirected graph is requested."""
     if config.is_undirected:
-        raise InputError.at(
-            source,
-            found=has,
-            expected="edges between vertices of one kind",
-            remedy=f"ask for a projection: {setting('cliques.project')} left or right",
-        )
+        remedy = f"ask for a projection: {setting('cliques.project')} left or right"
+        raise InputError.at(source, found=has, expected="edges between vertices of one kind", remedy=remedy)
 
 
 def _positions(available: Sequence[str], config: InputConfig, source: str) -> dict[str, int]:
@@ -258,10 +250,8 @@ def _positions(available: Sequence[str], config: InputConfig, source: str) -> di
     return {role: _position(available, key, role, source) for role, key in wanted.items() if key is not None}
 
 
-def _refuse_one_twice(
-    chosen: dict[str, int], right_roles: Sequence[str], available: Sequence[str], config: InputConfig, source: str
-) -> None:
-    right = [chosen[role] for role in right_roles]
+def _refuse_one_twice(chosen: dict[str, int], available: Sequence[str], config: InputConfig, source: str) -> None:
+    right = [chosen[role] for role in key_roles("right", len(config.right_columns))]
     if chosen["left"] in right:
         found, expected = f"{setting('input.left')} and {setting('input.right')} are both", "two columns"
         again = config.left
@@ -273,12 +263,8 @@ def _refuse_one_twice(
         again = available[chosen["by"]]
     else:
         return
-    raise InputError.at(
-        source,
-        found=f"{found} column {again!r}",
-        expected=expected,
-        remedy=f"choose {'two' if len(right) == 1 else 'others'} of {listing(available)}",
-    )
+    remedy = f"choose {'two' if len(right) == 1 else 'others'} of {listing(available)}"
+    raise InputError.at(source, found=f"{found} column {again!r}", expected=expected, remedy=remedy)
 
 
 def _position(available: Sequence[str], key: int | str, full_role: str, source: str) -> int:

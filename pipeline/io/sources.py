@@ -28,6 +28,7 @@ from mbe_stage.pipeline.backends.arrow.key_encoder import with_common_keys
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.execution import lack_of_memory
+from mbe_stage.pipeline.io.compression import no_space
 from mbe_stage.pipeline.io.raw import Place, RawEdges, listing
 from mbe_stage.pipeline.stores.address import STANDARD_INPUT, is_address, place_of
 
@@ -121,12 +122,7 @@ def _copy_of(stream: Any) -> Path:
         with (Path(folder) / "stdin").open("wb") as file:
             shutil.copyfileobj(stream.buffer, file, 1 << 20)
     except OSError as error:
-        raise InputError.at(
-            _CALLED,
-            found=f"cannot be copied to {folder} ({error.strerror or error})",
-            expected="enough free space there",
-            remedy="free some space, or set TMPDIR to a larger disk",
-        ) from None
+        raise no_space(_CALLED, f"cannot be copied to {folder}", "enough free space there", error) from None
     return Path(folder) / "stdin"
 
 

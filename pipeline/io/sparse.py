@@ -21,10 +21,7 @@ def matrix_edges(
 ) -> RawEdges:
     """Read a matrix: rows are left, columns right, values weights; stored zeros are not edges.
 
-    Parameters
-    ----------
-    one_of_two : bool
-        Read only the entries on and below the diagonal, as in symmetric storage.
+    With `one_of_two`, read only the entries on and below the diagonal, as in symmetric storage.
     """
     # The key of the first row and column.
     first = int(format_name == "matrix_market")
@@ -46,12 +43,9 @@ def matrix_edges(
             matrix.check_format(full_check=True)
         entries = scipy.sparse.coo_array(matrix)
     except (ValueError, TypeError, IndexError, MemoryError) as error:
-        raise InputError.at(
-            source,
-            found=f"a matrix that contradicts itself ({' '.join(str(error).split())})",
-            expected="consistent index arrays",
-            remedy="write it again with scipy.sparse.save_npz",
-        ) from None
+        found = f"a matrix that contradicts itself ({' '.join(str(error).split())})"
+        remedy = "write it again with scipy.sparse.save_npz"
+        raise InputError.at(source, found=found, expected="consistent index arrays", remedy=remedy) from None
     present = entries.data != 0
     if one_of_two:
         present &= entries.row >= entries.col
@@ -59,13 +53,9 @@ def matrix_edges(
     values = [pa.array(ends.astype(np.int64) + first) for ends in (rows, columns)]
     if "weight" in chosen.positions:
         if entries.data.dtype.kind not in "iufb":
-            raise InputError.at(
-                source,
-                column="weight",
-                found=f"values of type {entries.data.dtype}",
-                expected="real numbers",
-                remedy=f"leave out {setting('input.weight')}, or store real weights",
-            )
+            found = f"values of type {entries.data.dtype}"
+            remedy = f"leave out {setting('input.weight')}, or store real weights"
+            raise InputError.at(source, column="weight", found=found, expected="real numbers", remedy=remedy)
         values.append(pa.array(entries.data[present].astype(np.float64)))
 
     def locate(row: int) -> Place:

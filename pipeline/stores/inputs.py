@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from mbe_stage.pipeline.errors import InputError
-from mbe_stage.pipeline.io.compression import plain_name
+from mbe_stage.pipeline.io.compression import no_space, plain_name
 from mbe_stage.pipeline.io.parquet import SUFFIXES
 from mbe_stage.pipeline.stores.address import Address, parse_address
 from mbe_stage.pipeline.stores.failures import as_input_errors
@@ -25,14 +25,8 @@ log = logging.getLogger(__name__)
 def fetched_input(place: str) -> Iterator[tuple[Path, str]]:
     """Copy an object, or the data files below a prefix, into a temporary directory while the context lasts.
 
-    Yields the path of the copy, and its name for messages: the address.
-
-    Raises
-    ------
-    ConfigError
-        The address cannot be read.
-    InputError
-        There is nothing, or the store refuses to read it.
+    Yields the path of the copy, and its name for messages: the address. Raises `ConfigError` for an unreadable address,
+    and `InputError` if there is nothing, or the store refuses to read it.
     """
     address = parse_address(place)
     files = files_at(address)
@@ -48,23 +42,13 @@ def fetched_input(place: str) -> Iterator[tuple[Path, str]]:
             with as_input_errors():
                 files.download(targets, MovedBytes(f"fetching {address}", n_bytes))
         except OSError as error:
-            raise InputError.at(
-                address,
-                found=f"cannot be copied to {copies.root} ({error.strerror or error})",
-                expected=f"space for {bytes_text(n_bytes) if n_bytes else 'it'} there",
-                remedy="free some space, or set TMPDIR to a larger disk",
-            ) from error
+            expected = f"space for {bytes_text(n_bytes) if n_bytes else 'it'} there"
+            raise no_space(address, f"cannot be copied to {copies.root}", expected, error) from error
         yield target, copies.named(target)
 
 
 def something_is_at(place: str) -> bool:
-    """Return whether there is an object at or below an address.
-
-    Raises
-    ------
-    ConfigError, InputError
-        The store cannot be reached.
-    """
+    """Return whether there is an object at or below an address; a store that cannot be reached is an error."""
     address = parse_address(place)
     files = files_at(address)
     with as_input_errors():
@@ -82,12 +66,8 @@ def _data(files: RemoteFiles, address: Address) -> list[StoredObject]:
     if found := tables or lists or _texts(below):
         return found
     if not below:
-        raise InputError.at(
-            address,
-            found="no such object, and none below it",
-            expected="an object or a prefix of edges",
-            remedy="correct the address",
-        )
+        found_none, expected = "no such object, and none below it", "an object or a prefix of edges"
+        raise InputError.at(address, found=found_none, expected=expected, remedy="correct the address")
     raise InputError.at(
         address,
         found=f"a prefix of {', '.join(repr(each.name) for each in below[:10])}",

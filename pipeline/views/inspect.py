@@ -157,13 +157,7 @@ class Inspection:
 
 
 def compile_steps(config: Config, tries: bool = True) -> tuple[CompileStep, ...]:
-    """Return the compile steps of `inspect_edges`, with a trial or without.
-
-    Raises
-    ------
-    EngineUnavailable
-        The engine of a trial cannot run here.
-    """
+    """Return the compile steps of `inspect_edges`, with a trial, whose engine must run here, or without."""
     looking = (*two_hop.compile_steps(), *subgraphs.compile_steps())
     if not tries:
         # Loading an engine takes a tenth of a second.
@@ -312,22 +306,17 @@ def _distribution(counts: np.ndarray) -> TwoHopFacts:
 
 
 def _by_trying(publication: Publication, trying: Trying) -> Prospect:
-    last = Progress(0, 0.0, 0.0, "")
-
-    def note(progress: Progress) -> None:
-        nonlocal last
-        last = progress
-
+    seen = [Progress(0, 0.0, 0.0, "")]
     limited = replace(trying.execution, time_limit_seconds=trying.seconds, max_bicliques=None, max_cliques=None)
     problem, sink = problem_named(publication.problem), publication.count_sink()
-    facts = stream(problem, sink, trying.graph, trying.query, limited, trying.engine, note)
+    facts = stream(problem, sink, trying.graph, trying.query, limited, trying.engine, seen.append)
     row = _row_bytes(publication, trying)
     tried = Tried(
         engine=facts.engine,
         device=facts.device,
         seconds=facts.seconds,
         n_found=facts.n_found,
-        work_done=1.0 if facts.truncated is None else last.work_done,
+        work_done=1.0 if facts.truncated is None else seen[-1].work_done,
         table_bytes=None if row is None else row * facts.n_found,
         complete=facts.truncated is None,
     )

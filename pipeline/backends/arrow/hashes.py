@@ -14,17 +14,9 @@ _PART = 1 << 18
 
 
 def key_hashes(keys: pa.Array | pa.ChunkedArray, side: str) -> np.ndarray:
-    """Return the vertex hash of each key.
+    """Return the vertex hash of each key, ``(n,) uint64``: it depends on the key's text and the side only.
 
-    Parameters
-    ----------
-    keys : pa.Array or pa.ChunkedArray
-        Integers within int64 or strings (also dictionary-encoded, sliced or chunked), none of them null.
-
-    Returns
-    -------
-    (n,) uint64
-        Depends on the key's text and the side only: 5 and "5" have the same.
+    Keys are integers within int64 or strings (also dictionary-encoded, sliced or chunked), none of them null.
 
     Examples
     --------

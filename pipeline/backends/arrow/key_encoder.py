@@ -23,15 +23,7 @@ def is_encodable(kind: pa.DataType) -> bool:
 
 
 class KeyEncoder:
-    """Encodes the batches of a column.
-
-    Parameters
-    ----------
-    finds_integers : bool
-        Text becomes integers if every value is the canonical form of one.
-    new_codes : type
-        `Codes` or a subclass.
-    growing : Growing
+    """Encodes the batches of a column; with `finds_integers`, text becomes integers if all of it is canonical ones.
 
     Examples
     --------
@@ -48,11 +40,7 @@ class KeyEncoder:
     """
 
     def __init__(
-        self,
-        *,
-        finds_integers: bool = False,
-        new_codes: type[Codes] = Codes,
-        growing: Growing = numbering.freely,
+        self, *, finds_integers: bool = False, new_codes: type[Codes] = Codes, growing: Growing = numbering.freely
     ) -> None:
         self._finds_integers, self._new_codes, self._growing = finds_integers, new_codes, growing
         self._integers = IntegerNumbers(new_codes(), growing)
@@ -85,12 +73,10 @@ class KeyEncoder:
             self._integers.add(values.cast(pa.int64()).to_numpy())
             return
         ends, data = text_buffers(values)
-        if self._texts is None and self._finds_integers:
-            integers = texts.canonical_integers(ends, data)
-            if integers is not None:
-                self._integers.add(integers)
-                return
         if self._texts is None:
+            if self._finds_integers and (found := texts.canonical_integers(ends, data)) is not None:
+                self._integers.add(found)
+                return
             # The integers so far become texts.
             self._texts = TextNumbers(self._growing)
             self._codes, integers = self._integers.ranked()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +22,6 @@ from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import with_settings
 from mbe_stage.pipeline.io.raw import shortened
 
-_LARGEST_INTEGER = 2**63 - 1
 _PART = 1 << 18
 # Beyond this not every integer is a float, so a float does not identify an integer.
 _EXACT_FLOATS = 2.0**53
@@ -29,6 +29,7 @@ _EXACT_FLOATS = 2.0**53
 _CANONICAL_INTEGER = r"^(0|-?[1-9][0-9]*)$"
 _INTEGER = r"^-?[0-9]+$"
 _AS_STRING: dict[str, object] = {"input.key_type": "string"}
+_A_KEY, _ANOTHER = "integers or text as keys", "choose another column, or convert this one to text"
 # The first part of a key of several columns, as JSON.
 _FIRST_PART = r'^\[(?P<first>"(?:[^"\\]|\\.)*"|-?[0-9]+),'
 # Characters that JSON escapes within quotes. The backslash comes first, because the other escapes add backslashes.
@@ -54,12 +55,7 @@ def as_keys(column: pa.ChunkedArray, key_type: KeyType, refuse: Refusal) -> pa.A
     if pa.types.is_floating(kind):
         values = _whole_floats(values, refuse)
         return values.cast(pa.large_string()) if key_type == "string" else values
-    raise refuse(
-        None,
-        found=f"values of type {kind}",
-        expected="integers or text as keys",
-        remedy="choose another column, or convert this one to text",
-    )
+    raise refuse(None, found=f"values of type {kind}", expected=_A_KEY, remedy=_ANOTHER)
 
 
 def factorised(keys: pa.Array) -> tuple[np.ndarray, pa.Array]:
@@ -111,12 +107,8 @@ def as_utf8(distinct: pa.Array, refuse: Refusal) -> None:
             try:
                 value.decode()
             except UnicodeDecodeError:
-                raise refuse(
-                    code,
-                    found=f"bytes that are not UTF-8: {shortened(value)}",
-                    expected="UTF-8 text",
-                    remedy="write the data again as UTF-8",
-                ) from None
+                found, remedy = f"bytes that are not UTF-8: {shortened(value)}", "write the data again as UTF-8"
+                raise refuse(code, found=found, expected="UTF-8 text", remedy=remedy) from None
         raise
 
 
@@ -133,7 +125,7 @@ def as_integers(texts: pa.Array, must: bool, refuse: Refusal) -> pa.Array | None
         return texts.cast(pa.int64())
     except pa.ArrowInvalid:
         code = next(i for i, text in enumerate(texts.to_pylist()) if not -(2**63) <= int(text) < 2**63)
-        raise with_settings(refuse(code, **_beyond(texts[code].as_py())), _AS_STRING) from None
+        raise _beyond(code, texts[code].as_py(), refuse) from None
 
 
 def as_json(keys: pa.Array) -> pa.Array:
@@ -209,12 +201,8 @@ def _texts(values: pa.Array, refuse: Refusal) -> pa.Array:
         try:
             values = values.cast(pa.large_string())
         except pa.ArrowInvalid:
-            raise refuse(
-                None,
-                found="bytes that are not UTF-8 text",
-                expected="integers or text as keys",
-                remedy="convert the column to text, for example hexadecimal",
-            ) from None
+            remedy = "convert the column to text, for example hexadecimal"
+            raise refuse(None, found="bytes that are not UTF-8 text", expected=_A_KEY, remedy=remedy) from None
     return without_empty(values)
 
 
@@ -224,7 +212,7 @@ def _integers(values: pa.Array, refuse: Refusal) -> pa.Array:
     except pa.ArrowInvalid:
         # Rare, so a slow loop over the values is fine.
         row = next(i for i, value in enumerate(values.to_pylist()) if value is not None and abs(value) >= 2**63)
-        raise with_settings(refuse(row, **_beyond(values[row].as_py())), _AS_STRING) from None
+        raise _beyond(row, values[row].as_py(), refuse) from None
 
 
 def _whole_floats(values: pa.Array, refuse: Refusal) -> pa.Array:
@@ -235,21 +223,14 @@ def _whole_floats(values: pa.Array, refuse: Refusal) -> pa.Array:
     odd = pc.or_(pc.not_equal(pc.trunc(values), values), pc.greater(pc.abs(values), _EXACT_FLOATS))
     row = first_true(odd)
     if row is not None:
-        raise refuse(
-            row,
-            found=f"the number {values[row].as_py()!r}",
-            expected="integers or text as keys (floats only if they are whole and at most 2**53)",
-            remedy="choose another column, or convert this one to text",
-        )
+        expected = f"{_A_KEY} (floats only if they are whole and at most 2**53)"
+        raise refuse(row, found=f"the number {values[row].as_py()!r}", expected=expected, remedy=_ANOTHER)
     return values.cast(pa.int64())
 
 
-def _beyond(value: object) -> dict[str, str]:
-    return {
-        "found": f"the id {shortened(value)}, beyond int64",
-        "expected": f"integers up to {_LARGEST_INTEGER}",
-        "remedy": _as_string(),
-    }
+def _beyond(row: int, value: object, refuse: Refusal) -> Any:
+    found, expected = f"the id {shortened(value)}, beyond int64", f"integers up to {2**63 - 1}"
+    return with_settings(refuse(row, found=found, expected=expected, remedy=_as_string()), _AS_STRING)
 
 
 def _as_string() -> str:

@@ -29,9 +29,8 @@ def as_numbers(column: pa.ChunkedArray, refuse: Refusal) -> pa.Array:
         return pc.if_else(pc.is_nan(values), pa.scalar(None, pa.float64()), values)
     if pa.types.is_integer(kind):
         return values
-    raise refuse(
-        None, found=f"values of type {kind}", expected="numbers", remedy="choose another column, or convert this one"
-    )
+    remedy = "choose another column, or convert this one"
+    raise refuse(None, found=f"values of type {kind}", expected="numbers", remedy=remedy)
 
 
 def has_numbers(column: pa.ChunkedArray) -> bool:
@@ -60,12 +59,8 @@ def _numbers_of_text(values: pa.Array, refuse: Refusal) -> pa.Array:
     values = without_empty(pc.utf8_trim_whitespace(values))
     row = first_true(pc.invert(pc.match_substring_regex(values, f"{_NUMBER}|{_SPECIAL_NUMBER}")))
     if row is not None:
-        raise refuse(
-            row,
-            found=shortened(values[row].as_py()),
-            expected="a number",
-            remedy="correct it, or choose another column",
-        )
+        found, remedy = shortened(values[row].as_py()), "correct it, or choose another column"
+        raise refuse(row, found=found, expected="a number", remedy=remedy)
     numbers = pc.replace_substring_regex(values, r"^\+", "")
     try:
         # Integers stay exact: floats cannot represent epochs in nanoseconds.
@@ -83,12 +78,9 @@ def _moments_of_text(values: pa.Array, refuse: Refusal) -> pa.Array:
         without = pc.if_else(zoned, none, values).cast(_MICROSECONDS).cast(pa.int64())
     except pa.ArrowInvalid:
         row = next(i for i, value in enumerate(values) if value.is_valid and not _is_moment(value, zoned[i].as_py()))
-        raise refuse(
-            row,
-            found=shortened(values[row].as_py()),
-            expected="a number, or a moment in ISO-8601",
-            remedy="write it as 2024-01-31T12:00:00, or choose another column",
-        ) from None
+        found, expected = shortened(values[row].as_py()), "a number, or a moment in ISO-8601"
+        remedy = "write it as 2024-01-31T12:00:00, or choose another column"
+        raise refuse(row, found=found, expected=expected, remedy=remedy) from None
     return pc.coalesce(with_zone, without).cast(_MICROSECONDS)
 
 
@@ -109,9 +101,5 @@ def _microseconds(values: pa.Array, refuse: Refusal) -> pa.Array:
     try:
         return values.cast(pa.timestamp("us", values.type.tz)).cast(pa.int64()).cast(_MICROSECONDS)
     except pa.ArrowInvalid as error:
-        raise refuse(
-            None,
-            found=f"moments beyond what microseconds can hold ({error})",
-            expected="years up to 290000",
-            remedy="correct them",
-        ) from None
+        found = f"moments beyond what microseconds can hold ({error})"
+        raise refuse(None, found=found, expected="years up to 290000", remedy="correct them") from None

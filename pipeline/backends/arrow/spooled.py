@@ -20,7 +20,7 @@ from mbe_stage.graphs.numbering import Codes, Growing, IntegerNumbers
 from mbe_stage.pipeline.backends.arrow.key_encoder import KeyEncoder, PlainColumn, is_encodable, text_buffers
 from mbe_stage.pipeline.backends.backend import is_key
 from mbe_stage.pipeline.config.setting_names import setting
-from mbe_stage.pipeline.errors import InputError
+from mbe_stage.pipeline.io.compression import no_space
 from mbe_stage.splitmix import finalised
 
 PIECE = 1 << 18
@@ -298,9 +298,5 @@ def _written() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise InputError.at(
-            tempfile.gettempdir(),
-            found=f"edges cannot be written there ({error.strerror or error})",
-            expected="16 bytes for each row of the input, and 25 more for each weight and time",
-            remedy="free some space, or set TMPDIR to a larger disk",
-        ) from error
+        expected = "16 bytes for each row of the input, and 25 more for each weight and time"
+        raise no_space(tempfile.gettempdir(), "edges cannot be written there", expected, error) from error

@@ -24,15 +24,10 @@ def read_csv(
 ) -> tuple[pa.Table, _Paced]:
     """Call `pyarrow.csv.open_csv` in a thread while this one waits; an interruption closes the stream.
 
-    Returns the columns, and the stream with its counts of lines and quotes.
+    `columns` receive the blocks, by name. Returns them, and the stream with its counts of lines and quotes.
 
     In the main thread Arrow replaces Python's signal handlers while it parses. A signal in that window is sometimes
     lost: about one in a hundred with a small file. In other threads Arrow leaves the handlers alone.
-
-    Parameters
-    ----------
-    columns : mapping
-        The receiver of each column's blocks, by name.
     """
     paced = _Paced(stream)
     with ThreadPoolExecutor(1, "parsing") as pool:

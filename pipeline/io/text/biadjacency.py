@@ -69,7 +69,7 @@ def matrix_of_table(
         True if the table names its columns.
     """
     # The number of the first row and column, if they have no names.
-    first = 0 if in_memory else 1
+    first = int(not in_memory)
     refuse_several(config, source, "a matrix, whose columns are the right vertices")
     key = _key_column(names, columns, config, source, has_names=has_names)
     body = [i for i in range(len(names)) if i != key]
@@ -136,18 +136,14 @@ def _key_column(
             remedy=f"set {setting('input.left')} to the name or position of that column",
         )
     values = {str(value).strip().lower() for value in _plain(columns[0]).to_pylist()}
-    if has_names and not names[0]:
+    if (has_names and not names[0]) or any(_as_number(value) is None for value in values):
         return 0
-    if any(_as_number(value) is None for value in values):
-        return 0
-    is_value = not has_names or len(values) < len(columns[0]) or (values <= FLAGS and not values <= {"0", "1"})
-    if is_value:
+    if not has_names or len(values) < len(columns[0]) or (values <= FLAGS and not values <= {"0", "1"}):
         return None
     raise InputError.at(
         source,
         column=names[0],
         found="numbers, which may be row names or values",
-        expected="an explicit setting",
         remedy=f"set {setting('input.left')} to '0' for names, or to {_ROWS} for values",
         settings=[{"input.format": "biadjacency", "input.left": left} for left in ("0", _ROWS)],
     )
@@ -157,15 +153,14 @@ def _edges(
     names: Sequence[str], columns: Sequence[Any], body: list[int], source: str
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the row and column of each edge, from 0, and its weight."""
-    rows, of_column, weights = [], [], []
+    parts = []
     for n, i in enumerate(body):
         values = _values(_plain(columns[i]), names[i], source)
         present = np.flatnonzero(values)
-        rows.append(present)
-        of_column.append(np.full(len(present), n))
-        weights.append(values[present])
-    order = np.argsort(np.concatenate(rows), kind="stable")
-    return tuple(np.concatenate(parts)[order] for parts in (rows, of_column, weights))  # type: ignore[return-value]
+        parts.append((present, np.full(len(present), n), values[present]))
+    rows, of_column, weights = map(np.concatenate, zip(*parts, strict=True))
+    order = np.argsort(rows, kind="stable")
+    return rows[order], of_column[order], weights[order]
 
 
 def _values(column: Any, name: str, source: str) -> np.ndarray:
@@ -194,10 +189,8 @@ def _values(column: Any, name: str, source: str) -> np.ndarray:
 
 
 def _as_number(text: str) -> float | None:
-    if text in EMPTY:
-        return 0.0
     if text in FLAGS:
-        return 1.0
+        return float(text not in EMPTY)
     try:
         return float(text)
     except ValueError:

@@ -102,12 +102,10 @@ def encoding_of(path: Path, head: bytes, config: InputConfig) -> str:
         name = codecs.lookup(config.encoding).name
         "".encode(name).decode(name)
     except (LookupError, ValueError):
-        raise InputError.at(
-            path,
-            found=f"{setting('input.encoding')} {config.encoding!r}, which is not a text encoding",
-            expected="one such as utf-8, cp1252, latin-1 or utf-16",
-            remedy=f"correct {setting('input.encoding')}",
-        ) from None
+        name = setting("input.encoding")
+        found = f"{name} {config.encoding!r}, which is not a text encoding"
+        expected = "one such as utf-8, cp1252, latin-1 or utf-16"
+        raise InputError.at(path, found=found, expected=expected, remedy=f"correct {name}") from None
     return "utf-8-sig" if name == "utf-8" and marked == "utf-8-sig" else name
 
 
@@ -135,18 +133,14 @@ def _decoded(stream: io.BufferedReader, path: Path, encoding: str) -> Iterator[b
         try:
             yield from (text.encode() for text in codecs.iterdecode(pieces, encoding))
         except UnicodeError as error:
-            raise InputError.at(
-                path,
-                found=f"bytes that are not {encoding} ({error})",
-                expected=f"text in {encoding}",
-                remedy=f"set {setting('input.encoding')} to another encoding",
-            ) from None
+            found = f"bytes that are not {encoding} ({error})"
+            remedy = f"set {setting('input.encoding')} to another encoding"
+            raise InputError.at(path, found=found, expected=f"text in {encoding}", remedy=remedy) from None
 
 
 def _without_first(chunks: Iterator[bytes], n: int) -> Iterator[bytes]:
     """Yield the same text with its first `n` lines blank."""
     for chunk in chunks:
-        ends = [match.end() for match, _ in zip(re.finditer(b"\n", chunk), range(n), strict=False)] if n else []
+        ends = [match.end() for match, _ in zip(re.finditer(b"\n", chunk), range(n), strict=False)]
         n -= len(ends)
-        rest = chunk[ends[-1] if ends else 0 :] if not n else b""
-        yield b"\n" * len(ends) + rest
+        yield b"\n" * len(ends) + (b"" if n else chunk[max(ends, default=0) :])

@@ -68,12 +68,10 @@ def _unpadded(raw: RawEdges, role: str, values: pa.ChunkedArray, config: InputCo
     if pc.count_distinct(trimmed).as_py() == pc.count_distinct(values).as_py():
         return trimmed if _aligns(values) else values
     row = int(pc.index(is_padded, True).as_py())
-    place = raw.locate(row)
     raise InputError.at(
-        place.where,
+        raw.locate(row).where,
         column=raw.names[role],
         found=f"the key {values[row].as_py()!r}, which differs from others only in blanks around it",
-        expected="an explicit setting",
         remedy=f"say with {switch('input.trim')} whether to remove blanks around keys",
         settings=[{"input.trim": True}, {"input.trim": False}],
     )
@@ -81,10 +79,8 @@ def _unpadded(raw: RawEdges, role: str, values: pa.ChunkedArray, config: InputCo
 
 def _aligns(values: pa.ChunkedArray) -> bool:
     """Return whether all values are equally wide, or all have a blank on one side."""
-    widths = pc.min_max(pc.utf8_length(values)).as_py()
-    return widths["min"] == widths["max"] or any(
-        pc.all(affix(values, " ")).as_py() for affix in (pc.starts_with, pc.ends_with)
-    )
+    widths, blank_at = pc.min_max(pc.utf8_length(values)).as_py(), (pc.starts_with, pc.ends_with)
+    return widths["min"] == widths["max"] or any(pc.all(affix(values, " ")).as_py() for affix in blank_at)
 
 
 def read(path: Path, config: InputConfig, choose: Choose | None = None, new_column: NewColumn = new_column) -> RawEdges:
@@ -94,8 +90,7 @@ def read(path: Path, config: InputConfig, choose: Choose | None = None, new_colu
         if dialect.is_ragged:
             find_fault(path, config, dialect)
         look, are_named = (lambda at: (row[at] for row in dialect.rows)), dialect.has_header
-        chosen = choose_columns(dialect.names, config, path, look, are_named=are_named)
-        chosen = with_all_columns(chosen, config)
+        chosen = with_all_columns(choose_columns(dialect.names, config, path, look, are_named=are_named), config)
         refuse_other_layout(path, config, dialect)
     else:
         chosen = choose(dialect.names, str(path))
@@ -192,12 +187,8 @@ def _separated(stream: io.BufferedReader, delimiter: str, path: Path) -> Iterato
             yield one_blank(block)
             continue
         if _UNIT_SEPARATOR.encode() in block:
-            raise InputError.at(
-                path,
-                found=f"the control character {_UNIT_SEPARATOR!r}",
-                expected=f"text between {delimiter!r}",
-                remedy="remove it from the file",
-            )
+            found, expected = f"the control character {_UNIT_SEPARATOR!r}", f"text between {delimiter!r}"
+            raise InputError.at(path, found=found, expected=expected, remedy="remove it from the file")
         yield block.replace(delimiter.encode(), _UNIT_SEPARATOR.encode())
 
 
@@ -205,6 +196,5 @@ def _unreadable(path: Path, error: pa.ArrowException) -> InputError:
     cause = " ".join(str(error).split())
     if "straddling" in cause:
         cause = f"a row of more than {_BLOCK_BYTES >> 20} MiB"
-    return InputError.at(
-        path, found=f"unreadable text ({cause})", expected="delimited text", remedy=f"check {setting('input.format')}"
-    )
+    found, remedy = f"unreadable text ({cause})", f"check {setting('input.format')}"
+    return InputError.at(path, found=found, expected="delimited text", remedy=remedy)

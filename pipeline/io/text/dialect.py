@@ -97,15 +97,8 @@ class Dialect:
 
 
 def find_dialect(path: Path, config: InputConfig, fewest: int = 2) -> Dialect:
-    """Determine the dialect from the configuration and the first lines.
-
-    Parameters
-    ----------
-    fewest : int
-        Required number of columns.
-    """
-    sample = read_sample(path, config)
-    lines = sample.lines
+    """Determine the dialect, of at least `fewest` columns, from the configuration and the first lines."""
+    lines = read_sample(path, config).lines
     n_lead, separator = _lead(lines, config)
     body = "\n".join(lines[n_lead:])
     if not body.strip():
@@ -159,10 +152,8 @@ def separator_of(path: Path, config: InputConfig) -> str | None:
 def split_rows(text: str, delimiter: str) -> list[list[str]]:
     """Split a text into rows; a blank line is an empty row."""
     if delimiter in (WHITESPACE, "::"):
-        return [
-            line.split(None if delimiter == WHITESPACE else delimiter) if line.strip() else []
-            for line in lines_of(text)
-        ]
+        separator = None if delimiter == WHITESPACE else delimiter
+        return [line.split(separator) if line.strip() else [] for line in lines_of(text)]
     try:
         between = io.StringIO(text, newline="")
         return list(csv.reader(between, delimiter=delimiter, skipinitialspace=delimiter != " "))
@@ -186,10 +177,7 @@ def uniform_delimiters(text: str) -> list[str]:
 def rows_of(path: Path, config: InputConfig, dialect: Dialect) -> Iterator[tuple[int, list[str]]]:
     """Yield each data row with its first line number, read strictly; slow, so only for odd dialects and errors.
 
-    Raises
-    ------
-    csv.Error
-        A quote is not closed, or text follows a closing quote.
+    A quote that is not closed, or text after a closing quote, raises `csv.Error`.
     """
     limit = csv.field_size_limit(2**31 - 1)
     try:
@@ -323,11 +311,10 @@ def _lines_before(body: str, delimiter: str, n_rows: int) -> int:
 def _one_column(path: Path, delimiter: str, text: str, line: int) -> InputError:
     first = next((row for row in lines_of(text) if row.strip()), "")
     others = [each for each in uniform_delimiters(text) if each != delimiter]
+    remedy = f"set {setting('input.delimiter')}, or {setting('input.format')} to fimi if each line is a transaction"
     if others:
         names = " or ".join(DELIMITER_NAMES[each] for each in others)
         remedy = f"set {setting('input.delimiter')} to {names}, which splits it"
-    else:
-        remedy = f"set {setting('input.delimiter')}, or {setting('input.format')} to fimi if each line is a transaction"
     return InputError.at(
         path,
         line=line,
@@ -368,7 +355,6 @@ def _may_be_comment(path: Path, line: int, text: str, mark: str = "") -> InputEr
         path,
         line=line,
         found=f"{shortened(text)}, which may be a comment, or a row whose first key begins with {mark!r}",
-        expected="an explicit setting",
         remedy=f"set {setting('input.comment')} to {mark!r} for a comment; for a row set it to '' and "
         f"{setting('input.skip_lines')} to {line - 1}",
         settings=[{"input.comment": mark}, below, {**below, "input.header": False}],

@@ -23,14 +23,7 @@ from mbe_stage.pipeline.config.model import InputConfig
 from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.execution import lack_of_memory
-from mbe_stage.pipeline.io.raw import (
-    Place,
-    RawEdges,
-    choose_columns,
-    refuse_several,
-    refuse_two_sets,
-    shortened,
-)
+from mbe_stage.pipeline.io.raw import Place, RawEdges, choose_columns, refuse_several, refuse_two_sets, shortened
 from mbe_stage.pipeline.io.text.decoding import not_in_encoding, open_text, read_sample
 from mbe_stage.pipeline.io.text.dialect import (
     DELIMITER_NAMES,
@@ -63,9 +56,9 @@ def read(path: Path, config: InputConfig) -> RawEdges:
     rows = [row for row in split_rows("\n".join(lines), delimiter) if any(map(str.strip, row))]
     if not rows:
         raise _no_items(path)
-    has_header = config.header or False
     if config.header is None:
         _ask_for_header(path, rows)
+    has_header = bool(config.header)
     rows = rows[1:] if has_header and len(rows) > 1 else rows
     if config.left == 0:
         _ask_for_first_field(path, rows)
@@ -135,7 +128,6 @@ def _ask_for_first_field(path: Path, rows: list[list[str]]) -> None:
     raise InputError.at(
         path,
         found=f"{shortened(first[0])} before {shortened(', '.join(rows[0][1:]))}, which may be an item or {what}",
-        expected="an explicit setting",
         remedy=f"set {setting('input.left')} to {left}, or to transaction if the first field is an item",
         settings=[{"input.left": left}, {"input.left": "transaction"}],
     )
@@ -168,12 +160,8 @@ def _read_rows(
     dialect = Dialect(delimiter, [], config.skip_lines or 0)
     rows = rows_of(path, config, dialect)
     try:
-        found = [
-            (line, item.strip())
-            for line, row in itertools.islice(rows, int(has_header), None)
-            for item in row
-            if item.strip()
-        ]
+        of_lines = itertools.islice(rows, int(has_header), None)
+        found = [(line, item) for line, row in of_lines for item in map(str.strip, row) if item]
     except csv.Error as error:
         raise quote_fault(path, error) from None
     for line, item in found:
@@ -202,14 +190,12 @@ def _without_first(
     of_row = np.cumsum(~rest) - 1
     counts = np.bincount(of_row, rest)
     ids = items.take(pa.array(first))
-    if not keeps:
-        said = [written.as_py() for written in ids]
-        wrong = next((i for i, text in enumerate(said) if not text.isdecimal() or int(text) != int(counts[i])), None)
-        if wrong is not None:
+    for i, text in enumerate(() if keeps else ids.to_pylist()):
+        if not text.isdecimal() or int(text) != int(counts[i]):
             raise InputError.at(
                 path,
-                line=int(numbers[first[wrong]]),
-                found=f"the first field {shortened(said[wrong])} above {int(counts[wrong])} items",
+                line=int(numbers[first[i]]),
+                found=f"the first field {shortened(text)} above {int(counts[i])} items",
                 expected="the number of items of the line",
                 remedy=f"correct the line, or set {setting('input.left')} to transaction if the first field is an item",
                 settings=[{"input.left": "transaction"}],
@@ -230,7 +216,5 @@ def _not_text(path: Path, block: bytes, n_above: int, error: pa.ArrowException) 
         block.decode()
     except UnicodeDecodeError as wrong:
         return not_in_encoding(path, n_above + block.count(b"\n", 0, wrong.start) + 1)
-    cause = " ".join(str(error).split())
-    return InputError.at(
-        path, found=f"unreadable ({cause})", expected="lines of items", remedy=f"check {setting('input.format')}"
-    )
+    found, remedy = f"unreadable ({' '.join(str(error).split())})", f"check {setting('input.format')}"
+    return InputError.at(path, found=found, expected="lines of items", remedy=remedy)

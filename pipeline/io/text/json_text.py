@@ -47,20 +47,16 @@ def read(path: Path, config: InputConfig) -> RawEdges:
     odd = next((i for i, value in enumerate(values) if type(value) is not kind or kind not in (dict, list)), None)
     if odd is not None:
         either = "objects with the columns as fields, or lists of items"
-        raise InputError.at(
-            f"{path}, {places[odd]}",
-            found=shortened(values[odd]),
-            expected={dict: "a object", list: "a list"}.get(kind, either),
-            remedy="convert the file, one object or list a line",
-        )
+        expected = {dict: "a object", list: "a list"}.get(kind, either)
+        remedy = "convert the file, one object or list a line"
+        raise InputError.at(f"{path}, {places[odd]}", found=shortened(values[odd]), expected=expected, remedy=remedy)
     is_object = kind is dict
     names = list(dict.fromkeys(name for value in values for name in value)) if is_object else _ITEM_NAMES
     chosen = choose_columns(names, config, path, are_named=is_object)
     if is_object:
-        picked = {role: [value.get(names[i]) for value in values] for role, i in chosen.positions.items()}
+        picked = {role: [value.get(name) for value in values] for role, name in chosen.names.items()}
     else:
-        columns = [int(place.split()[1]) for place in places], values
-        picked = chosen.of(columns)
+        picked = chosen.of([[int(place.split()[1]) for place in places], values])
     picked, of_row = _exploded(path, picked)
     return chosen.edges(
         "json",
@@ -79,16 +75,14 @@ def _values(path: Path, config: InputConfig) -> Iterator[tuple[str, Any]]:
     try:
         first = json.loads(lines[0][1])
     except (ValueError, IndexError):
-        is_lines = False
+        is_whole = True
     else:
-        is_lines = len(lines) > 1 or not (isinstance(first, list) and first and isinstance(first[0], dict | list))
-    if is_lines:
-        for number, line in lines:
-            yield f"line {number}", _parsed(path, line, number)
-        return
-    whole = _parsed(path, text, None)
-    for number, value in enumerate(whole if isinstance(whole, list) else [whole], start=1):
-        yield f"entry {number}", value
+        is_whole = len(lines) == 1 and isinstance(first, list) and isinstance(next(iter(first), None), dict | list)
+    if is_whole:
+        whole = _parsed(path, text, None)
+        yield from ((f"entry {n}", each) for n, each in enumerate(whole if isinstance(whole, list) else [whole], 1))
+    else:
+        yield from ((f"line {n}", _parsed(path, line, n)) for n, line in lines)
 
 
 def _parsed(path: Path, text: str, line: int | None) -> Any:
@@ -108,12 +102,10 @@ def _exploded(path: Path, columns: dict[str, list[Any]]) -> tuple[dict[str, list
     """Return one row per item of the field with lists, and the value that each row came from."""
     with_lists = [role for role, column in columns.items() if any(isinstance(each, list) for each in column)]
     if len(with_lists) > 1:
-        raise InputError.at(
-            path,
-            found="lists in two fields, which may be columns or fully joined sets of vertices",
-            expected="one edge, or one transaction of items, per object",
-            remedy="write one object per edge, for example with pandas.DataFrame.to_json(orient='records')",
-        )
+        found = "lists in two fields, which may be columns or fully joined sets of vertices"
+        remedy = "write one object per edge, for example with pandas.DataFrame.to_json(orient='records')"
+        expected = "one edge, or one transaction of items, per object"
+        raise InputError.at(path, found=found, expected=expected, remedy=remedy)
     # Without lists, any column has one item a row.
     listed = with_lists[0] if with_lists else next(iter(columns))
     items = [each if isinstance(each, list) else [each] for each in columns[listed]]
@@ -125,12 +117,6 @@ def _exploded(path: Path, columns: dict[str, list[Any]]) -> tuple[dict[str, list
 def _array(path: Path, name: str, values: list[Any], config: InputConfig) -> pa.Array:
     if config.key_type == "string":
         values = [str(value) if type(value) is int else value for value in values]
-    return as_array(
-        values,
-        str(path),
-        name,
-        found="values of mixed types",
-        expected="integers, or text",
-        remedy=f"convert them, or set {setting('input.key_type')} to string for integers and text together",
-        settings=[{"input.key_type": "string"}],
-    )
+    remedy = f"convert them, or set {setting('input.key_type')} to string for integers and text together"
+    how: dict[str, Any] = {"expected": "integers, or text", "settings": [{"input.key_type": "string"}]}
+    return as_array(values, str(path), name, found="values of mixed types", remedy=remedy, **how)

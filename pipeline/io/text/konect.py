@@ -38,10 +38,6 @@ def read(path: Path, config: InputConfig) -> RawEdges:
 def _member(directory: Path) -> Path:
     found = sorted(entry for entry in directory.iterdir() if entry.name.startswith("out."))
     if len(found) != 1:
-        raise InputError.at(
-            directory,
-            found=f"a directory with {len(found)} files out.*",
-            expected="one, as in an unpacked KONECT archive",
-            remedy="give the file with the edges",
-        )
+        what, expected = f"a directory with {len(found)} files out.*", "one, as in an unpacked KONECT archive"
+        raise InputError.at(directory, found=what, expected=expected, remedy="give the file with the edges")
     return found[0]

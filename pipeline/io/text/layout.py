@@ -51,7 +51,6 @@ def refuse_other_layout(path: Path, config: InputConfig, dialect: Dialect) -> No
             line=dialect.n_skipped + 1,
             found=f"{shortened(', '.join(dialect.rows[0]))}, which may be a transaction of items, or an edge in its "
             "first two columns",
-            expected="an explicit setting",
             remedy=f"set {setting('input.format')} to fimi for transactions, or name the columns of the edges with "
             f"{setting('input.left')} and {setting('input.right')}",
             settings=[{"input.format": "fimi", "input.delimiter": dialect.delimiter}, _EDGES],
@@ -63,7 +62,6 @@ def refuse_matrix(source: object, found: str) -> InputError:
     return InputError.at(
         source,
         found=f"{found}, which may be a row of a matrix, or an edge in its first two columns",
-        expected="an explicit setting",
         remedy=f"set {setting('input.format')} to biadjacency for a matrix, or name the columns of the edges with "
         f"{setting('input.left')} and {setting('input.right')}",
         settings=[{"input.format": "biadjacency"}, _EDGES],
@@ -137,14 +135,7 @@ def refuse_count_line(
 ) -> None:
     """Refuse a first line that may be counts, such as ``4 5 7`` above seven edges; `skip_lines` settles it.
 
-    Parameters
-    ----------
-    first : sequence
-        The fields of the first row, or nothing.
-    n_above : int
-        Lines above that row.
-    table : pa.Table
-        All rows; it has a column `left`.
+    `first` has the fields of the first row, or nothing, with `n_above` lines above it; the table has all rows.
     """
     if config.skip_lines is not None or not may_be_counts(first, table.num_rows):
         return
@@ -158,7 +149,6 @@ def refuse_count_line(
         path,
         line=n_above + 1,
         found=f"{shortened(' '.join(first[0]))}, which may be counts: {table.num_rows - 1} lines follow",
-        expected="an explicit setting",
         remedy=f"set {setting('input.skip_lines')} to {n_above + 1} if it is not an edge, to 0 if it is",
         settings=[{"input.skip_lines": n_above + 1}, {"input.skip_lines": 0}],
     )

@@ -23,18 +23,15 @@ def read(path: Path, config: InputConfig, format_name: str = "snap", comment: st
         config = config.model_copy(update={"comment": comment})
     rows = [(n, line.split()) for n, line in enumerate(read_sample(path, config).lines) if line.strip()]
     if not rows:
-        raise InputError.at(
-            path, found="no data line", expected="lines of left and right ids", remedy="check that it is complete"
-        )
+        expected = "lines of left and right ids"
+        raise InputError.at(path, found="no data line", expected=expected, remedy="check that it is complete")
     n_above, first = rows[0]
     n_fields = max(2, len(first))
     names = [*_NAMES, *(f"field {i}" for i in range(4, n_fields))][:n_fields]
     dialect = Dialect(WHITESPACE, names, 0)
     chosen = choose_columns(names, config, path, are_named=False)
-    columns, locate = (
-        read_columns(path, config, dialect, chosen.positions),
-        partial(place_of_row, path, config, dialect),
-    )
+    columns = read_columns(path, config, dialect, chosen.positions)
+    locate = partial(place_of_row, path, config, dialect)
     raw = chosen.edges(format_name, columns, locate, keys="integers", n_columns=n_fields)
     refuse_count_line(path, config, [first], n_above, raw.table)
     return raw

@@ -28,12 +28,8 @@ def whole_lines(chunks: Iterable[bytes], source: object) -> Iterator[bytes]:
         if line_feed:
             yield block + line_feed
         if len(rest) > _LONGEST_LINE:
-            raise InputError.at(
-                source,
-                found=f"a line of more than {_LONGEST_LINE >> 20} MiB",
-                expected="text, one edge per line",
-                remedy=f"check {setting('input.format')}",
-            )
+            found, remedy = f"a line of more than {_LONGEST_LINE >> 20} MiB", f"check {setting('input.format')}"
+            raise InputError.at(source, found=found, expected="text, one edge per line", remedy=remedy)
     if rest:
         yield rest
 
@@ -42,12 +38,9 @@ def line_blocks(stream: io.BufferedReader, source: str) -> Iterator[bytes]:
     """Yield blocks of whole lines, each line ended by a line feed."""
     for block in whole_lines(iter(partial(stream.read, _BLOCK_BYTES), b""), source):
         if b"\r" in block and b"\r" in (block := block.replace(b"\r\n", b"\n")):
-            raise InputError.at(
-                source,
-                found="a carriage return without a line feed",
-                expected="lines ended by LF or CR LF",
-                remedy="convert the line endings, for example with: tr '\\r' '\\n'",
-            )
+            found, expected = "a carriage return without a line feed", "lines ended by LF or CR LF"
+            remedy = "convert the line endings, for example with: tr '\\r' '\\n'"
+            raise InputError.at(source, found=found, expected=expected, remedy=remedy)
         yield block if block.endswith(b"\n") else block + b"\n"
 
 
