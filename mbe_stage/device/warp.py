@@ -6,7 +6,7 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.device import WARP_SIZE
-from mbe_stage.device.intrinsics import onward
+from mbe_stage.device.intrinsics import max_over_lanes, min_over_lanes, onward, or_over_lanes, sum_over_lanes
 
 ALL = 0xFFFFFFFF
 
@@ -116,11 +116,7 @@ def shuffle_xor(word, bits):
 @cuda.jit(device=True, forceinline=True)
 def or_all(word):
     """Return the union over all lanes, uint32."""
-    word = np.uint32(word | shuffle_xor(word, 16))
-    word = np.uint32(word | shuffle_xor(word, 8))
-    word = np.uint32(word | shuffle_xor(word, 4))
-    word = np.uint32(word | shuffle_xor(word, 2))
-    return np.uint32(word | shuffle_xor(word, 1))
+    return or_over_lanes(np.uint32(word))
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -137,24 +133,14 @@ def sum_all(value):
 
 @cuda.jit(device=True, forceinline=True)
 def sum_small(value):
-    """Return the sum over all lanes, int32; it takes half the shuffles of `sum_all`."""
-    value = np.int32(value)
-    value = np.int32(value + cuda.shfl_xor_sync(ALL, value, 16))
-    value = np.int32(value + cuda.shfl_xor_sync(ALL, value, 8))
-    value = np.int32(value + cuda.shfl_xor_sync(ALL, value, 4))
-    value = np.int32(value + cuda.shfl_xor_sync(ALL, value, 2))
-    return np.int32(value + cuda.shfl_xor_sync(ALL, value, 1))
+    """Return the sum over all lanes, int32; `sum_all` takes ten shuffles."""
+    return sum_over_lanes(np.int32(value))
 
 
 @cuda.jit(device=True, forceinline=True)
 def max_all(value):
     """Return the maximum over all lanes, int32."""
-    value = np.int32(value)
-    value = max(value, cuda.shfl_xor_sync(ALL, value, 16))
-    value = max(value, cuda.shfl_xor_sync(ALL, value, 8))
-    value = max(value, cuda.shfl_xor_sync(ALL, value, 4))
-    value = max(value, cuda.shfl_xor_sync(ALL, value, 2))
-    return max(value, cuda.shfl_xor_sync(ALL, value, 1))
+    return max_over_lanes(np.int32(value))
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -169,12 +155,7 @@ def max_long(value):
 @cuda.jit(device=True, forceinline=True)
 def min_all(value):
     """Return the minimum over all lanes, int32."""
-    value = np.int32(value)
-    value = min(value, cuda.shfl_xor_sync(ALL, value, 16))
-    value = min(value, cuda.shfl_xor_sync(ALL, value, 8))
-    value = min(value, cuda.shfl_xor_sync(ALL, value, 4))
-    value = min(value, cuda.shfl_xor_sync(ALL, value, 2))
-    return np.int32(min(value, cuda.shfl_xor_sync(ALL, value, 1)))
+    return min_over_lanes(np.int32(value))
 
 
 @cuda.jit(device=True, forceinline=True)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 import gc
 import itertools
+import operator
 import random
 import sys
 import threading
@@ -122,6 +123,10 @@ _INTRINSICS = {
     "held": lambda array: array,
     "load_fresh": lambda array, index: array[index],
     "onward": lambda position, step: np.int32(position + step),
+    "or_over_lanes": lambda word: np.uint32(functools.reduce(operator.or_, meet("or", word))),
+    "sum_over_lanes": lambda value: np.int32(sum(meet("sum", value))),
+    "max_over_lanes": lambda value: np.int32(max(meet("max", value))),
+    "min_over_lanes": lambda value: np.int32(min(meet("min", value))),
 }
 _BITS = [1 << lane for lane in _LANES]
 _BELOW = [np.uint32((1 << lane) - 1) for lane in _LANES]
