@@ -18,7 +18,7 @@ import random
 import sys
 import threading
 import types as python_types
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numba
@@ -123,10 +123,6 @@ _INTRINSICS = {
     "held": lambda array: array,
     "load_fresh": lambda array, index: array[index],
     "onward": lambda position, step: np.int32(position + step),
-    "or_over_lanes": lambda word: np.uint32(functools.reduce(operator.or_, meet("or", word))),
-    "sum_over_lanes": lambda value: np.int32(sum(meet("sum", value))),
-    "max_over_lanes": lambda value: np.int32(max(meet("max", value))),
-    "min_over_lanes": lambda value: np.int32(min(meet("min", value))),
 }
 _BITS = [1 << lane for lane in _LANES]
 _BELOW = [np.uint32((1 << lane) - 1) for lane in _LANES]
@@ -141,6 +137,26 @@ def meet(name: str, value: Any) -> Met:
     # Straight to the next lane; the launch comes last.
     warp.turn.pop().switch()
     return warp.met
+
+
+def of_all(name: str, kind: Any, made: Callable[[Met], Any]) -> Callable[[Any], Any]:
+    """Return a function with one result for all lanes."""
+
+    def function(value: Any) -> Any:
+        met = meet(name, kind(value))
+        if met.common is None:
+            met.common = made(met)
+        return met.common
+
+    return function
+
+
+_INTRINSICS |= {
+    "or_over_lanes": of_all("or", np.uint32, functools.partial(functools.reduce, operator.or_)),
+    "sum_over_lanes": of_all("sum", np.int32, lambda met: sum(met, np.int32(0))),
+    "max_over_lanes": of_all("max", np.int32, max),
+    "min_over_lanes": of_all("min", np.int32, min),
+}
 
 
 def _mask(met: Met) -> int:
