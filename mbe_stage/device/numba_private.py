@@ -21,7 +21,7 @@ import struct
 import sys
 import threading
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -167,8 +167,17 @@ def words_of(name: str, kinds: Sequence[Kind | None], arguments: Iterable[Any]) 
     TypeError
         The kernel was compiled for other arguments.
     """
+    flat: list[Any] = []
+    for argument in arguments:
+        if isinstance(argument, tuple):
+            flat += argument
+        else:
+            flat.append(argument)
+    if len(flat) < len(kinds):
+        # Numbers within a tuple of arrays.
+        flat = [value for each in flat for value in (each if isinstance(each, tuple) else (each,))]
     words: list[int] = []
-    for value, kind in zip(_flat(arguments), kinds, strict=True):
+    for value, kind in zip(flat, kinds, strict=True):
         if kind is None:
             words.append(operator.index(value))
             continue
@@ -187,14 +196,6 @@ def words_of(name: str, kinds: Sequence[Kind | None], arguments: Iterable[Any]) 
                 f"{dtype} with {n_dimensions}"
             )
     return words
-
-
-def _flat(values: Iterable[Any]) -> Iterator[Any]:
-    for value in values:
-        if isinstance(value, tuple):
-            yield from _flat(value)
-        else:
-            yield value
 
 
 class _Launching(threading.local):
