@@ -2,7 +2,8 @@
 
 Each one stands for one or two PTX instructions that Python for GPUs cannot express: the clock of the whole device, a
 load that is not moved out of a loop, an address that stays in a register, an addition that compilers do not look
-through, and reductions over a warp. docs/decisions/numba-cuda.md describes their replacement under numba-cuda's successor.
+through, and reductions over a warp. docs/decisions/numba-cuda.md describes their replacement under numba-cuda's
+successor.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ def onward(typing_context, position, step):  # noqa: ARG001 - the signature is N
     return types.int32(types.int32, types.int32), build
 
 
-def _over_lanes(name: str, operation: str, kind: Any) -> Any:
+def over_lanes(operation: str, kind: Any) -> Any:
     """Make a reduction over the lanes of a warp: one instruction from compute capability 8.0 on, else shuffles."""
     steps = (f"shfl.sync.bfly.b32 t, $0, {bits}, 31, -1; {operation} $0, $0, t;" for bits in (16, 8, 4, 2, 1))
     codes = f"redux.sync.{operation} $0, $1, -1;", f"{{ .reg .b32 t; mov.b32 $0, $1; {' '.join(steps)} }}"
@@ -97,11 +98,11 @@ def _over_lanes(name: str, operation: str, kind: Any) -> Any:
         def build(context, builder, _signature, args):
             i32 = ir.IntType(32)
             text = context.insert_string_const_addrspace(builder, "__CUDA_ARCH")
-            function_type = ir.FunctionType(i32, [text.type])
-            reflect = builder.module.globals.get("__nvvm_reflect")
-            reflect = reflect or ir.Function(builder.module, function_type, "__nvvm_reflect")
+            asks = ir.FunctionType(i32, [text.type])
+            reflect = cgutils.get_or_insert_function(builder.module, asks, "__nvvm_reflect")
+            architecture = builder.call(reflect, [text])
             result = cgutils.alloca_once(builder, i32)
-            with builder.if_else(builder.icmp_signed(">=", builder.call(reflect, [text]), i32(800))) as branches:
+            with builder.if_else(builder.icmp_signed(">=", architecture, i32(800))) as branches:
                 for branch, code in zip(branches, codes, strict=True):
                     with branch:
                         asm = ir.InlineAsm(ir.FunctionType(i32, [i32]), code, "=&r,r", side_effect=True)
@@ -110,11 +111,5 @@ def _over_lanes(name: str, operation: str, kind: Any) -> Any:
 
         return kind(kind), build
 
-    reduce.__name__ = name
+    reduce.__name__ = operation
     return intrinsic(reduce)
-
-
-or_over_lanes = _over_lanes("or_over_lanes", "or.b32", types.uint32)
-sum_over_lanes = _over_lanes("sum_over_lanes", "add.s32", types.int32)
-max_over_lanes = _over_lanes("max_over_lanes", "max.s32", types.int32)
-min_over_lanes = _over_lanes("min_over_lanes", "min.s32", types.int32)

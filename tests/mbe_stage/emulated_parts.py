@@ -313,7 +313,9 @@ def check_enough(rng: np.random.Generator) -> int:
     of_word = rng.integers(1, 3, 32).astype(np.int32)
     of_word[left] = weights[:width]
     alike = np.full(32, sum(1 << bit for bit in left), _U)
-    found = by_all_lanes(lambda *own: large_enough(*own[:3], moves_of(own[2]), own[3], pool), words, few, alike, of_word)
+    found = by_all_lanes(
+        lambda *own: large_enough(*own[:3], moves_of(own[2]), own[3], pool), words, few, alike, of_word
+    )
     sums = np.array([sum(int(weights[bit]) for bit in bits(subset)) for subset in range(1 << width)])
     wanted = np.flatnonzero(subsets & (sums >= least)).tolist()
     assert [32 * lane + bit for lane in LANES for bit in bits(found[lane])] == wanted, (width, least)

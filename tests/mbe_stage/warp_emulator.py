@@ -152,10 +152,10 @@ def of_all(name: str, kind: Any, made: Callable[[Met], Any]) -> Callable[[Any], 
 
 
 _INTRINSICS |= {
-    "or_over_lanes": of_all("or", np.uint32, functools.partial(functools.reduce, operator.or_)),
-    "sum_over_lanes": of_all("sum", np.int32, lambda met: sum(met, np.int32(0))),
-    "max_over_lanes": of_all("max", np.int32, max),
-    "min_over_lanes": of_all("min", np.int32, min),
+    "or.b32": of_all("or", np.uint32, functools.partial(functools.reduce, operator.or_)),
+    "add.s32": of_all("sum", np.int32, lambda met: sum(met, np.int32(0))),
+    "max.s32": of_all("max", np.int32, max),
+    "min.s32": of_all("min", np.int32, min),
 }
 
 
