@@ -1,14 +1,18 @@
-"""Four kernel functions written in LLVM IR; no other kernel code uses llvmlite.
+"""Kernel functions written in LLVM IR; no other kernel code uses llvmlite.
 
 Each one stands for one or two PTX instructions that Python for GPUs cannot express: the clock of the whole device, a
-load that is not moved out of a loop, an address that stays in a register, and an addition that compilers do not look
-through. docs/decisions/numba-cuda.md describes their replacement under numba-cuda's successor.
+load that is not moved out of a loop, an address that stays in a register, an addition that compilers do not look
+through, and reductions over a warp. docs/decisions/numba-cuda.md describes their replacement under numba-cuda's
+successor.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.cuda.extending import intrinsic
 
 
@@ -83,3 +87,29 @@ def onward(typing_context, position, step):  # noqa: ARG001 - the signature is N
         return builder.call(add, args)
 
     return types.int32(types.int32, types.int32), build
+
+
+def over_lanes(operation: str, kind: Any) -> Any:
+    """Make a reduction over the lanes of a warp: one instruction from compute capability 8.0 on, else shuffles."""
+    steps = (f"shfl.sync.bfly.b32 t, $0, {bits}, 31, -1; {operation} $0, $0, t;" for bits in (16, 8, 4, 2, 1))
+    codes = f"redux.sync.{operation} $0, $1, -1;", f"{{ .reg .b32 t; mov.b32 $0, $1; {' '.join(steps)} }}"
+
+    def reduce(typing_context, value):  # noqa: ARG001 - the signature is Numba's
+        def build(context, builder, _signature, args):
+            i32 = ir.IntType(32)
+            text = context.insert_string_const_addrspace(builder, "__CUDA_ARCH")
+            asks = ir.FunctionType(i32, [text.type])
+            reflect = cgutils.get_or_insert_function(builder.module, asks, "__nvvm_reflect")
+            architecture = builder.call(reflect, [text])
+            result = cgutils.alloca_once(builder, i32)
+            with builder.if_else(builder.icmp_signed(">=", architecture, i32(800))) as branches:
+                for branch, code in zip(branches, codes, strict=True):
+                    with branch:
+                        asm = ir.InlineAsm(ir.FunctionType(i32, [i32]), code, "=&r,r", side_effect=True)
+                        builder.store(builder.call(asm, args, attrs=("convergent",)), result)
+            return builder.load(result)
+
+        return kind(kind), build
+
+    reduce.__name__ = operation
+    return intrinsic(reduce)

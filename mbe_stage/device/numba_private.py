@@ -173,6 +173,9 @@ def words_of(name: str, kinds: Sequence[Kind | None], arguments: Iterable[Any]) 
             flat += argument
         else:
             flat.append(argument)
+    if len(flat) < len(kinds):
+        # Numbers within a tuple of arrays.
+        flat = [value for each in flat for value in (each if isinstance(each, tuple) else (each,))]
     words: list[int] = []
     for value, kind in zip(flat, kinds, strict=True):
         if kind is None:

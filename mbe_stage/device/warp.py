@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import cuda
+from numba import cuda, types
 
 from mbe_stage.device import WARP_SIZE
-from mbe_stage.device.intrinsics import onward
+from mbe_stage.device.intrinsics import onward, over_lanes
 
 ALL = 0xFFFFFFFF
+or_all = over_lanes("or.b32", types.uint32)
+"""Return the union over all lanes, uint32."""
+sum_small, max_all, min_all = (over_lanes(f"{name}.s32", types.int32) for name in ("add", "max", "min"))
+"""Return the sum, maximum and minimum over all lanes, int32; `sum_all` takes ten shuffles."""
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -114,16 +118,6 @@ def shuffle_xor(word, bits):
 
 
 @cuda.jit(device=True, forceinline=True)
-def or_all(word):
-    """Return the union over all lanes, uint32."""
-    word = np.uint32(word | shuffle_xor(word, 16))
-    word = np.uint32(word | shuffle_xor(word, 8))
-    word = np.uint32(word | shuffle_xor(word, 4))
-    word = np.uint32(word | shuffle_xor(word, 2))
-    return np.uint32(word | shuffle_xor(word, 1))
-
-
-@cuda.jit(device=True, forceinline=True)
 def sum_all(value):
     """Return the sum over all lanes, int64."""
     value = np.int64(value)
@@ -136,45 +130,12 @@ def sum_all(value):
 
 
 @cuda.jit(device=True, forceinline=True)
-def sum_small(value):
-    """Return the sum over all lanes, int32; it takes half the shuffles of `sum_all`."""
-    value = np.int32(value)
-    value = np.int32(value + cuda.shfl_xor_sync(ALL, value, 16))
-    value = np.int32(value + cuda.shfl_xor_sync(ALL, value, 8))
-    value = np.int32(value + cuda.shfl_xor_sync(ALL, value, 4))
-    value = np.int32(value + cuda.shfl_xor_sync(ALL, value, 2))
-    return np.int32(value + cuda.shfl_xor_sync(ALL, value, 1))
-
-
-@cuda.jit(device=True, forceinline=True)
-def max_all(value):
-    """Return the maximum over all lanes, int32."""
-    value = np.int32(value)
-    value = max(value, cuda.shfl_xor_sync(ALL, value, 16))
-    value = max(value, cuda.shfl_xor_sync(ALL, value, 8))
-    value = max(value, cuda.shfl_xor_sync(ALL, value, 4))
-    value = max(value, cuda.shfl_xor_sync(ALL, value, 2))
-    return max(value, cuda.shfl_xor_sync(ALL, value, 1))
-
-
-@cuda.jit(device=True, forceinline=True)
 def max_long(value):
     """Return the maximum over all lanes, int64."""
     value = np.int64(value)
     for distance in (16, 8, 4, 2, 1):
         value = max(value, cuda.shfl_xor_sync(ALL, value, distance))
     return value
-
-
-@cuda.jit(device=True, forceinline=True)
-def min_all(value):
-    """Return the minimum over all lanes, int32."""
-    value = np.int32(value)
-    value = min(value, cuda.shfl_xor_sync(ALL, value, 16))
-    value = min(value, cuda.shfl_xor_sync(ALL, value, 8))
-    value = min(value, cuda.shfl_xor_sync(ALL, value, 4))
-    value = min(value, cuda.shfl_xor_sync(ALL, value, 2))
-    return np.int32(min(value, cuda.shfl_xor_sync(ALL, value, 1)))
 
 
 @cuda.jit(device=True, forceinline=True)

@@ -293,6 +293,7 @@ def check_places_of_keys(rng: np.random.Generator) -> int:
 def check_enough(rng: np.random.Generator) -> int:
     """Vertices that columns of a word stand for; subsets of columns that stand for enough."""
     from mbe_stage.bicliques.constraints import MIN_LEFT
+    from mbe_stage.bicliques.cuda.closed_sets import moves_of
     from mbe_stage.bicliques.cuda.count_within import large_enough, with_few
     from mbe_stage.bicliques.cuda.emit_bitsets import size_of_word
 
@@ -307,7 +308,14 @@ def check_enough(rng: np.random.Generator) -> int:
     constraints[MIN_LEFT] = least
     pool = SimpleNamespace(constraints=constraints)
     few = np.array(by_all_lanes(with_few, words, pool), _U)
-    found = by_all_lanes(large_enough, words, few, weights, pool)
+    # Columns of a word, some of which are a left set.
+    left = sorted(int(bit) for bit in rng.permutation(32)[:width])
+    of_word = rng.integers(1, 3, 32).astype(np.int32)
+    of_word[left] = weights[:width]
+    alike = np.full(32, sum(1 << bit for bit in left), _U)
+    found = by_all_lanes(
+        lambda *own: large_enough(*own[:3], moves_of(own[2]), own[3], pool), words, few, alike, of_word
+    )
     sums = np.array([sum(int(weights[bit]) for bit in bits(subset)) for subset in range(1 << width)])
     wanted = np.flatnonzero(subsets & (sums >= least)).tolist()
     assert [32 * lane + bit for lane in LANES for bit in bits(found[lane])] == wanted, (width, least)

@@ -5,10 +5,8 @@ As a script, compares them with the originals on random and extreme values, and 
 
 from __future__ import annotations
 
-import functools
 import itertools
 import json
-import operator
 import warnings
 from collections import Counter
 from collections.abc import Callable
@@ -18,23 +16,11 @@ import numpy as np
 from greenlet import getcurrent
 
 from tests.mbe_stage import warp_emulator
-from tests.mbe_stage.warp_emulator import Met, meet
+from tests.mbe_stage.warp_emulator import Met, meet, of_all
 
 __all__ = ["IN_ONE", "install_emulator"]
 
 _BITS = [1 << lane for lane in range(32)]
-
-
-def _of_all(name: str, kind: Any, made: Callable[[Met], Any]) -> Callable[[Any], Any]:
-    """Return a function with one result for all lanes."""
-
-    def function(value: Any) -> Any:
-        met = meet(name, kind(value))
-        if met.common is None:
-            met.common = made(met)
-        return met.common
-
-    return function
 
 
 def _up_to_each(name: str, kind: Any) -> Callable[[Any], Any]:
@@ -58,10 +44,6 @@ def _owner_of(position: Any, ends: Any) -> Any:
     return np.int32(low)
 
 
-def _union(met: Met) -> Any:
-    return functools.reduce(operator.or_, met)
-
-
 def _with_bits(met: Met) -> Any:
     return np.uint32(sum(itertools.compress(_BITS, met)))
 
@@ -76,15 +58,11 @@ def _across(word: Any, bits: Any) -> Any:
 
 
 IN_ONE: dict[str, Callable] = {
-    "or_all": _of_all("or_all", np.uint32, _union),
-    "sum_all": _of_all("sum_all", np.int64, lambda met: sum(met, np.int64(0))),
-    "sum_small": _of_all("sum_small", np.int32, lambda met: sum(met, np.int32(0))),
-    "max_all": _of_all("max_all", np.int32, max),
-    "min_all": _of_all("min_all", np.int32, min),
+    "sum_all": of_all("sum_all", np.int64, lambda met: sum(met, np.int64(0))),
     "inclusive_sum": _up_to_each("inclusive_sum", np.int32),
     "inclusive_sum_64": _up_to_each("inclusive_sum_64", np.int64),
     "owner_of": _owner_of,
-    "ballot": _of_all("ballot", bool, _with_bits),
+    "ballot": of_all("ballot", bool, _with_bits),
     "shuffle_word": _of_lane,
     "shuffle_xor": _across,
 }
@@ -103,7 +81,7 @@ def install_emulator() -> None:
 
 def values(name: str, chance: np.random.Generator) -> list[Any]:
     """Return one value per lane: small, large, and the extremes of the type."""
-    words = dict.fromkeys(("or_all", "shuffle_word", "shuffle_xor"), np.uint32)
+    words = dict.fromkeys(("shuffle_word", "shuffle_xor"), np.uint32)
     kind = (words | {"sum_all": np.int64, "inclusive_sum_64": np.int64}).get(name, np.int32)
     ends = np.iinfo(kind)
     spread = (0, 40) if chance.random() < 0.4 else (ends.min, ends.max)

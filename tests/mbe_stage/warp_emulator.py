@@ -13,11 +13,12 @@ from __future__ import annotations
 import functools
 import gc
 import itertools
+import operator
 import random
 import sys
 import threading
 import types as python_types
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numba
@@ -136,6 +137,26 @@ def meet(name: str, value: Any) -> Met:
     # Straight to the next lane; the launch comes last.
     warp.turn.pop().switch()
     return warp.met
+
+
+def of_all(name: str, kind: Any, made: Callable[[Met], Any]) -> Callable[[Any], Any]:
+    """Return a function with one result for all lanes."""
+
+    def function(value: Any) -> Any:
+        met = meet(name, kind(value))
+        if met.common is None:
+            met.common = made(met)
+        return met.common
+
+    return function
+
+
+_INTRINSICS |= {
+    "or.b32": of_all("or", np.uint32, functools.partial(functools.reduce, operator.or_)),
+    "add.s32": of_all("sum", np.int32, lambda met: sum(met, np.int32(0))),
+    "max.s32": of_all("max", np.int32, max),
+    "min.s32": of_all("min", np.int32, min),
+}
 
 
 def _mask(met: Met) -> int:

@@ -31,7 +31,7 @@ from mbe_stage.device.warp import ballot, count_bits, next_tile, rank, sum_small
 _U = np.uint32
 _ONE = _U(1)
 _NONE = _U(0)
-_NO_MOVES = (_NONE, _NONE, _NONE, _NONE, _NONE)
+NO_MOVES = (_NONE, _NONE, _NONE, _NONE, _NONE)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -70,7 +70,7 @@ def is_wanted(child, frame, words, pool, launch):
 @cuda.jit(device=True, forceinline=True)
 def build_child(child, frame, own, launch):
     """Find the closed sets below a small child, or the candidates of another; the frame's own data stays."""
-    closed, moves = _NONE, _NO_MOVES
+    closed, moves = _NONE, NO_MOVES
     top, n_kept, n_listed = np.int32(0), np.int32(0), np.int32(0)
     techniques = launch.techniques
     if child.is_small:

@@ -25,6 +25,7 @@ from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.bitset_children import (
+    NO_MOVES,
     build_child,
     count_child,
     drop_from_superset,
@@ -258,7 +259,8 @@ def count_small(node, child, n_columns, seen, verdict, own, pool, mode):
             closed = without_whole(closed, _NONE, n_columns)
         few = with_few(closed, pool)
         if cuda.any_sync(ALL, few != 0):
-            closed = large_enough(closed, few, size_at(np.int32(cuda.laneid), node, child, pool.ints), pool)
+            multiplicity = size_at(np.int32(cuda.laneid), node, child, pool.ints)
+            closed = large_enough(closed, few, lowest_bits(n_columns), NO_MOVES, multiplicity, pool)
     return sum_small(count_bits(closed))
 
 

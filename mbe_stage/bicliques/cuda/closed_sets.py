@@ -145,6 +145,15 @@ def fewer_members(n):
 
 
 @cuda.jit(device=True, forceinline=True)
+def with_some(columns):
+    """This lane's share of the subsets with some of these columns, given as a subset's index."""
+    found = _U(0xFFFFFFFF) if _U(_U(cuda.laneid) & _U(columns >> _U(5))) != 0 else _U(0)
+    for bit in range(5):
+        found = _U(found | ~_WITHOUT[bit]) if _U(columns & _U(1 << bit)) != 0 else found
+    return found
+
+
+@cuda.jit(device=True, forceinline=True)
 def moves_of(left):
     """Moves with which `pack` gathers the bits of `left`: by 1, 2, 4, 8 and 16 positions, as five uint32.
 

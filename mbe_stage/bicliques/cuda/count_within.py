@@ -13,7 +13,7 @@ from numba import cuda
 from mbe_stage.bicliques.constraints import MAX_LEFT, MAX_RIGHT, MIN_EDGES, MIN_LEFT, MIN_RIGHT
 from mbe_stage.bicliques.cuda import layout
 from mbe_stage.bicliques.cuda.bitset_children import restrict_superset
-from mbe_stage.bicliques.cuda.closed_sets import fewer_members, fewest_members, without_whole
+from mbe_stage.bicliques.cuda.closed_sets import fewer_members, fewest_members, pack, with_some, without_whole
 from mbe_stage.bicliques.cuda.emit_bitsets import accepts, emit_below, size_of_word
 from mbe_stage.bicliques.cuda.subgraph_parts import allows
 from mbe_stage.bicliques.cuda.techniques import SETTLING
@@ -48,18 +48,22 @@ def with_few(closed, pool):
 
 
 @cuda.jit(device=True, forceinline=True)
-def large_enough(closed, few, multiplicity, pool):
-    """Keep the subsets with enough of the user's left vertices.
+def large_enough(closed, few, left, moves, multiplicity, pool):
+    """Keep the subsets of `left`, packed by `moves`, with enough of the user's left vertices.
 
-    Only those in `few` (`with_few`) may have too few; this lane's column stands for `multiplicity` vertices.
+    Only those in `few` (`with_few`) may have too few; this lane's column of the word stands for `multiplicity`
+    vertices.
     """
     lane = np.int32(cuda.laneid)
     least = np.int32(pool.constraints[MIN_LEFT])
+    several = pack(_U(ballot(multiplicity > 1) & left), moves)
+    more = with_some(several)
+    closed = _U(closed & ~_U(few & ~more))
+    rest = ballot(_U(few & more) != 0)
+    if least <= 2 or rest == 0:
+        return closed
+    multiplicity = cuda.shfl_sync(ALL, multiplicity, nth_bit(left, lane))
     size = count_bits(_U(lane))
-    several = ballot(multiplicity > 1)
-    if several == 0:
-        return _U(closed & ~few)
-    rest = ballot(few != 0)
     lower, upper = size, size
     while several != 0:
         column, several = lowest_bit(several)
@@ -105,15 +109,12 @@ def count_child_within(child, below, goes_below, cursor, frame, own, pool, outpu
         emit_below(child, below, below.top, below.n_listed, superset, own, pool, output, launch)
     elif child.is_small:
         closed = below.closed
-        width = count_bits(child.left)
         if is_new and not is_wanted:
-            closed = without_whole(closed, _NONE, width)
+            closed = without_whole(closed, _NONE, count_bits(child.left))
         few = with_few(closed, pool)
         if cuda.any_sync(ALL, few != 0):
-            multiplicity = no
-            if lane < width:
-                multiplicity = own.ints[_U(layout.HEADER_MULTIPLICITIES + nth_bit(child.left, lane))]
-            closed = large_enough(closed, few, multiplicity, pool)
+            multiplicity = own.ints[_U(layout.HEADER_MULTIPLICITIES + lane)]
+            closed = large_enough(closed, few, child.left, below.moves, multiplicity, pool)
         n_found = count_bits(closed)
     elif not goes_below:
         word = own.words[_U(below.top + lane)] if lane < below.n_listed else _NONE

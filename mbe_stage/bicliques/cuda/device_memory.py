@@ -25,40 +25,34 @@ class Control:
     ----------
     pool_top : int
         Entries of the pool that node 0 takes.
-    constraints : (6,) int64
-        As in `layout.Pool`.
 
     Attributes
     ----------
     fields : (CONTROL_FIELDS,) int32
     fields_64 : (CONTROL_64_FIELDS,) int64
-    constraints : (6,) int64
     idle_mask : ((n_warps + 31) // 32,) uint32
     mailbox : (n_warps,) int32
         As in `layout`, on the device.
-    host, host_64, host_constraints
+    host, host_64
         The same fields on the host, after the last quantum. Changes here apply to the next one.
     n_found : int
         Bicliques counted so far.
     """
 
-    def __init__(self, n_warps: int, pool_top: int, constraints: np.ndarray) -> None:
+    def __init__(self, n_warps: int, pool_top: int) -> None:
         n_mask = (n_warps + 31) // 32
-        # Words of 32 bits: 64-bit fields, constraints, fields, idle mask, mailbox. The first three parts are read back.
+        # Words of 32 bits: 64-bit fields, fields, idle mask, mailbox. The first two parts are read back.
         # No two parts share a cache line.
-        sizes = 2 * layout.CONTROL_64_FIELDS, 2 * constraints.size, layout.CONTROL_FIELDS, n_mask, n_warps
+        sizes = 2 * layout.CONTROL_64_FIELDS, layout.CONTROL_FIELDS, n_mask, n_warps
         places = [0, *accumulate(map(whole_lines, sizes))]
         self._device, self._host = cp.empty(places[-1] // 2, cp.int64), np.zeros(places[-1] // 2, np.int64)
-        self._n_read_back = places[3] // 2
-        of_64, of_constraints = (slice(places[k] // 2, (places[k] + sizes[k]) // 2) for k in (0, 1))
-        of_fields = slice(places[2], places[2] + sizes[2])
+        self._n_read_back = places[2] // 2
+        of_64, of_fields = slice(layout.CONTROL_64_FIELDS), slice(places[1], places[1] + sizes[1])
         words = self._device.view(cp.int32)
-        self.fields_64, self.constraints = self._device[of_64], self._device[of_constraints]
-        self.fields, self.mailbox = words[of_fields], words[places[4] : places[4] + n_warps]
-        self.idle_mask = words[places[3] : places[3] + n_mask].view(cp.uint32)
-        self.host_64, self.host_constraints = self._host[of_64], self._host[of_constraints]
-        self.host = self._host.view(np.int32)[of_fields]
-        self.host_constraints[:] = constraints
+        self.fields_64, self.fields = self._device[of_64], words[of_fields]
+        self.idle_mask = words[places[2] : places[2] + n_mask].view(cp.uint32)
+        self.mailbox = words[places[3] : places[3] + n_warps]
+        self.host_64, self.host = self._host[of_64], self._host.view(np.int32)[of_fields]
         self.host[layout.N_NODES] = self.host[layout.N_OPEN] = 1
         self.host_64[layout.POOL_TOP] = pool_top
 

@@ -30,10 +30,10 @@ from mbe_stage.bicliques.cuda.work_donation import (
 )
 from mbe_stage.device import WARP_SIZE
 from mbe_stage.device.intrinsics import global_nanoseconds, held, load_fresh
-from mbe_stage.device.jit import I32, I32_2D, I32_3D, I64, I64_2D, U32, U32_2D, bundle, kernel
+from mbe_stage.device.jit import I32, I32_2D, I32_3D, I64, I64_2D, INT, U32, U32_2D, bundle, kernel
 
 # Types of the bundles of arrays that kernels take.
-POOL = bundle(layout.Pool, I32, I64_2D, I32, I32, I32, I32, I64, I64)
+POOL = bundle(layout.Pool, I32, I64_2D, I32, I32, I32, I32, types.UniTuple(INT, 6), I64)
 WARPS = bundle(layout.Warps, U32_2D, I32_2D, I32_3D, I64_2D, I32_2D, U32_2D, I32_2D, I32_2D, I32_2D, U32, I32)
 OUTPUT = bundle(layout.Output, I32, I64, I32, I32)
 

@@ -38,8 +38,9 @@ class Pool(NamedTuple):
         The children of node 0 that are taken, in this order; node 0 ends (`NODE_END`) behind the last.
     row_multiplicities, column_multiplicities : int32
         Number of the user's vertices that a row or column of the whole graph represents.
-    constraints : (6,) int64
-        active, min_left, min_right, max_left, max_right, min_edges; columns are the left side.
+    constraints : 6 int64
+        active, min_left, min_right, max_left, max_right, min_edges; columns are the left side. They are arguments of
+        the kernel, so no warp loads them.
     prefixes : (PREFIX_ROWS + n_columns,) int64
         If the columns of node 0 are sorted (`column_order`): the user's left vertices in each of the last rows, and the
         word of each column, uint64. Otherwise a single entry, which means nothing.

@@ -82,7 +82,8 @@ class Session:
         self.n_quanta = 0
         self._budget_bytes = budget_bytes
         self._whole_graph_ints = graph.facts.pool_ints
-        self._control = Control(plan.n_warps, self._whole_graph_ints, constraints)
+        self._constraints = constraints
+        self._control = Control(plan.n_warps, self._whole_graph_ints)
         self._warps = new_warps(plan, self._control, new_scratch(plan))
         # Zero the scratch, hundreds of megabytes, while the graph is written.
         with zeroed_beside(self._warps.bits, self._warps.counts):
@@ -105,9 +106,8 @@ class Session:
         ints = cp.empty(plan.pool, cp.int32)
         nodes, cursors = cp.zeros((plan.nodes, layout.NODE_FIELDS), cp.int64), cp.zeros(plan.nodes, cp.int32)
         self._roots = graph.write(ints, nodes)
-        constraints = self._control.constraints
         # Any short array will do where columns are not sorted.
-        prefixes = constraints[:1]
+        prefixes = self._control.fields_64[:1]
         if isinstance(graph, DeviceGraph) and graph.facts.is_sorted:
             prefixes = graph.sorted_columns(ints)
         if layout.COUNT < self.mode < layout.MEMBERS:
@@ -126,7 +126,7 @@ class Session:
             order=self._roots.order,
             row_multiplicities=row_multiplicities,
             column_multiplicities=column_multiplicities,
-            constraints=constraints,
+            constraints=tuple(self._constraints.tolist()),
             prefixes=prefixes,
         )
 
@@ -179,8 +179,8 @@ class Session:
     def require_edges(self, n: int) -> None:
         """Raise the fewest edges between two quanta, unless a warp has written a part of a list and counts the rest."""
         if not self._suspended and not self._warps.state[:, layout.EMITTED].any():
-            constraints = self._control.host_constraints
-            constraints[MIN_EDGES] = max(constraints[MIN_EDGES], n)
+            self._constraints[MIN_EDGES] = max(self._constraints[MIN_EDGES], n)
+            self._pool = self._pool._replace(constraints=tuple(self._constraints.tolist()))
 
     def make_room(self) -> None:
         """Make room for all planned bicliques, and for a single one that did not fit. The output must be taken."""
