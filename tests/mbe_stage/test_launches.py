@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numba import types
 
 from mbe_stage.device.numba_private import LoadedKernel, kinds_of, words_of
 
@@ -36,7 +37,10 @@ def call(jit):
     """Return argument types and matching arguments."""
     lists = jit.Lists(on_device(1 << 40, np.empty(5, np.int64)), on_device(4096, np.empty(9, np.int32)))
     table = on_device(8192, np.empty((3, 4), np.uint32))
-    return (jit.CSR, jit.INT, jit.U32_2D, jit.I32), (lists, -7, table, lists.members)
+    # Numbers within a tuple, too.
+    numbered = jit.bundle(jit.Lists, jit.I64, types.UniTuple(jit.INT, 2))
+    signature = jit.CSR, jit.INT, jit.U32_2D, jit.I32, numbered
+    return signature, (lists, -7, table, lists.members, jit.Lists(lists.offsets, (3, -4)))
 
 
 def of_numba(signature: Any, arguments: Any) -> list[int]:
