@@ -38,14 +38,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("edges", nargs="*", type=float, default=[1e8], help="numbers of edges")
     parser.add_argument("--cases", nargs="+", choices=CASES, default=["int"])
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--devices", type=int, default=1, help="number of GPUs that read parts of the input")
-    parser.add_argument("--device-memory", type=float, help="limit for each GPU, in GB")
+    parser.add_argument("--device-memory", type=float, help="limit, in GB")
     parser.add_argument("--plain", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.measure:
         limit = None if options.device_memory is None else int(options.device_memory * 1e9)
-        ours = partial(_ours, limit=limit, n_devices=options.devices)
+        ours = partial(_ours, limit=limit)
         print(json.dumps((_plain if options.plain else ours)(options.measure, options.repeats)))
         return 0
     for name, value in describe().items():
@@ -56,8 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             with tempfile.TemporaryDirectory(prefix="mbe-ingest-") as directory:
                 path = Path(directory, "edges.parquet")
                 _write(case, n, path)
-                of_ours = ["--devices", str(options.devices)]
-                of_ours += ["--device-memory", str(options.device_memory)] if options.device_memory else []
+                of_ours = ["--device-memory", str(options.device_memory)] if options.device_memory else []
                 ours, plain = (_process(path, options.repeats, more) for more in (of_ours, ["--plain"]))
             stages = ", ".join(f"{name} {ours['stages'][name]:.2f}" for name in STAGES if name in ours["stages"])
             print(
@@ -125,7 +123,7 @@ def _timed(job: Callable[[], object], repeats: int) -> float:
     return median(once() for _ in range(repeats))
 
 
-def _ours(path: Path, repeats: int, limit: int | None, n_devices: int) -> dict[str, Any]:
+def _ours(path: Path, repeats: int, limit: int | None) -> dict[str, Any]:
     import cupy as cp
 
     from mbe_stage.pipeline.backends.cudf import edges, encoded, read
@@ -135,7 +133,7 @@ def _ours(path: Path, repeats: int, limit: int | None, n_devices: int) -> dict[s
     from mbe_stage.pipeline.execution.ingest import ingest
 
     config = InputConfig(left="account", right="item")
-    with device_pool(limit, range(1, n_devices)) as pool:
+    with device_pool(limit) as pool:
         backend = CudfBackend(pool)
 
         def job() -> object:
@@ -162,7 +160,6 @@ def _ours(path: Path, repeats: int, limit: int | None, n_devices: int) -> dict[s
 
             setattr(owner, name, staged)
 
-        # Summed over the devices.
         wrap(read, "_columns", "decode")
         wrap(CudfBackend, "factorised", "factorise")
         wrap(encoded, "factorised", "factorise")

@@ -90,8 +90,8 @@ def undirected_from_edges(src: cp.ndarray, dst: cp.ndarray, n: int) -> Undirecte
     _check_ids(src, n, "src")
     _check_ids(dst, n, "dst")
     is_edge = src != dst
-    ends = src[is_edge].astype(cp.int64), dst[is_edge].astype(cp.int64)
-    codes = cp.concatenate([ends[0] << 32 | ends[1], ends[1] << 32 | ends[0]])
+    src, dst = src[is_edge], dst[is_edge]
+    codes = cp.concatenate([pair_codes(src, dst), pair_codes(dst, src)])
     if codes.size:
         codes = cp.unique(codes)
     return UndirectedCSR(n, _offsets(codes, n), codes.astype(cp.int32))

@@ -70,7 +70,7 @@ class Column:
     Attributes
     ----------
     values
-        Keys: a column of int64 or text. Weights and times: an array of numbers.
+        Keys: a column of int64 or text, or what the backend takes for one. Weights and times: an array of numbers.
     present : (n,) bool or None
         False for nulls, NaNs and empty text, where `values` is undefined; None if every row has a value.
     moments : bool

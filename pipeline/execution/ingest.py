@@ -53,7 +53,8 @@ def ingest(config: InputConfig, source: object | None = None, backend: Backend =
             return clean(named(read()), config, backend)
 
         try:
-            return cleaned(read, backend)
+            with run_state.at_part():
+                return cleaned(read, backend)
         except HostNeeded as reason:
             warning = f"read and cleaned on the host, because of {reason}"
             log.warning("%s", warning)

@@ -26,6 +26,7 @@ def ingest(config: InputConfig, source: object | None = None) -> DeviceEdges:
     Raises
     ------
     InputError
-        As `pipeline.execution.ingest.ingest`, or there are more rows than a cuDF column holds.
+        As `pipeline.execution.ingest.ingest`, or there are more rows than a cuDF column holds, and they are not read
+        in parts (docs/decisions/device-ingest.md).
     """
     return ingest_with(config, source, CudfBackend())

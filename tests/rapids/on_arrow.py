@@ -10,10 +10,9 @@ import enum
 import importlib
 import re
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 from unittest.mock import MagicMock
 
@@ -103,6 +102,9 @@ class Series:
     def byte_count(self) -> np.ndarray:
         return pc.binary_length(self.array).to_numpy()
 
+    def notnull(self) -> Series:
+        return Series(self.array.is_valid())
+
     def astype(self, kind: str) -> Series:
         return Series(self.array.cast(kind))
 
@@ -178,31 +180,9 @@ def module_of(name: str, **contents: Any) -> ModuleType:
     return module
 
 
-class Device:
-    """One of several devices: each thread has a current one."""
-
-    _current = threading.local()
-
-    def __init__(self, number: int | None = None) -> None:
-        self.id = getattr(self._current, "id", 0) if number is None else number
-
-    def __enter__(self) -> None:
-        self._before, self._current.id = Device().id, self.id
-
-    def __exit__(self, *_: object) -> None:
-        self._current.id = self._before
-
-
 def _numpy_as_cupy() -> ModuleType:
     functions = {name: getattr(np, name) for name in dir(np) if not name.startswith("__")}
-    cuda = SimpleNamespace(Device=Device, get_current_stream=MagicMock())
-    return module_of("cupy", **functions, asnumpy=np.asarray, cuda=cuda)
-
-
-def _copied_from(*pairs: tuple[np.ndarray, np.ndarray]) -> None:
-    for target, source in pairs:
-        assert target.dtype == source.dtype
-        target[:] = source
+    return module_of("cupy", **functions, asnumpy=np.asarray)
 
 
 def _concatenated(columns: list[Series], ignore_index: bool) -> Series:
@@ -219,14 +199,12 @@ def _stand_ins() -> dict[str, Any]:
         "cudf": module_of("cudf", Series=Series, DataFrame=Frame, concat=_concatenated),
         "pylibcudf": MagicMock(TypeId=TypeId),
         "mbe_stage.bicliques.cuda.keys": host_keys,
-        "mbe_stage.device.peers": module_of("peers", copied_from=_copied_from, brought_here=None),
         f"{PACKAGE}.buffers": module_of(
             "buffers",
             INTEGERS=integers | unsigned,
             SIGNED_INTEGERS=integers,
             is_text=lambda column: kind_of(column) == TypeId.STRING,
             kind_of=kind_of,
-            presence=lambda column: column.array.is_valid().to_numpy(zero_copy_only=False),
             values_of=values_of,
             text_buffers=text_buffers,
         ),

@@ -32,26 +32,30 @@ def backend(request: pytest.FixtureRequest) -> Iterator[Any]:
 
 
 def in_parts(backend: Any, most_rows: int) -> Any:
-    """Return a backend that reads rows in parts, on three devices."""
+    """Return a backend that reads rows in parts."""
 
     class InParts(type(backend)):  # type: ignore[misc]
+        at_once = backend
+
         def readers(self, config: InputConfig, source: object) -> Any:
             read, read_on_host = backend.readers(config, source)
 
             def read_parts() -> Any:
                 rows = read()
 
-                def part(first: int, n: int) -> dict[str, Any]:
-                    columns = {role: column.iloc[first : first + n] for role, column in rows.columns.items()}
+                def part(first: int) -> dict[str, Any]:
+                    columns = {
+                        role: all_rows.iloc[first : first + most_rows] for role, all_rows in rows.columns.items()
+                    }
                     return {role: replace(rows, columns=columns).column(role, config.key_type) for role in columns}
 
                 if rows.n <= most_rows:
                     return rows
-                return replace(rows, columns=read_in_parts(part, rows.n, most_rows, (1, 0, 2)))
+                return replace(rows, columns=joined_columns(map(part, range(0, rows.n, most_rows))))
 
             return read_parts, read_on_host
 
-    read_in_parts = importlib.import_module(f"{PACKAGE}.encoded").read_in_parts
+    joined_columns = importlib.import_module(f"{PACKAGE}.encoded").joined_columns
     return InParts()
 
 
@@ -60,8 +64,12 @@ def edges_of(backend: Any, config: InputConfig, source: object = None) -> Any:
 
 
 def agreed(backend: Any, config: InputConfig, source: object = None) -> object:
-    """Return the common outcome of both backends; of a refusal, the message."""
-    return assert_agree(lambda *given: edges_of(backend, *given), config, source)
+    """Return the common outcome of both backends; of a refusal, the message. Rows in parts have the same warnings."""
+    found = assert_agree(lambda *given: edges_of(backend, *given), config, source)
+    if hasattr(backend, "at_once") and isinstance(found, dict):
+        both = (edges_of(each, config, source).facts.warnings for each in (backend, backend.at_once))
+        assert next(both) == next(both)
+    return found
 
 
 def table(**columns: object) -> pa.Table:
@@ -186,6 +194,27 @@ def test_weights_in_text(backend: Any) -> None:
     found = agreed(backend, config, source)
     assert isinstance(found, dict)
     assert found["left_keys"] == [1, 2]
+
+
+@pytest.mark.parametrize("texts", [["1", "2", "3", "0.5", "1.5", "9"], ["0.5", "", "2", "", None, ""]])
+def test_weights_in_text_with_fractions_in_some_rows(backend: Any, texts: list[str | None]) -> None:
+    source = table(left=range(6), right=[1] * 6, weight=texts)
+    config = InputConfig(left="left", right="right", weight="weight", min_weight=1, nulls="drop").keeping_events()
+    found = agreed(backend, config, source)
+    assert isinstance(found, dict)
+    assert found["events"][2] == [str(float(text)) for text in texts if text and float(text) >= 1]
+
+
+def test_days_in_some_rows_and_none_in_others(backend: Any) -> None:
+    source = table(left=range(6), right=[1] * 6, time=["", None, "", "2024-01-02", "", "2024-01-01"])
+    config = InputConfig(timestamp="time", nulls="drop", time_from="2024-01-02")
+    assert isinstance(agreed(backend, config, source), dict)
+
+
+def test_numbers_in_some_rows_and_days_in_others(backend: Any) -> None:
+    source = table(left=range(6), right=[1] * 6, time=["1704067200"] * 3 + ["2024-01-01"] * 3)
+    refused = assert_agree(lambda *given: edges_of(backend, *given), InputConfig(timestamp="time", time_from=5), source)
+    assert isinstance(refused, str)
 
 
 def test_text_of_a_format_whose_ids_are_integers(backend: Any, tmp_path: Path) -> None:

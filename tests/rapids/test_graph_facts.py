@@ -78,8 +78,10 @@ def test_the_budget_selects_the_counter(caplog: pytest.LogCaptureFixture, monkey
     most = int(max(module._paths(on_device(graph)).max(), module._paths(on_device(graph.swapped())).max()))
     of_network = graph.n_edges * module._BYTES_PER_EDGE
     within = graph_facts(on_device(graph), 10**9, max(of_network, most * module._BYTES_PER_PATH))
-    beyond = graph_facts(on_device(graph), 10**9, (most - 1) * module._BYTES_PER_PATH)
     without = graph_facts(on_device(graph), 10**9, of_network - 1)
+    monkeypatch.setattr(module, "_BYTES_PER_EDGE", 1)
+    beyond = graph_facts(on_device(graph), 10**9, (most - 1) * module._BYTES_PER_PATH)
+    assert beyond.methods["degrees"] == "cugraph"
     for facts in (within, beyond, without):
         assert_right(graph, facts)
     assert not any(method.startswith("cugraph") for method in without.methods.values())

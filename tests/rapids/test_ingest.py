@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import io
 import logging
-from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -23,7 +22,6 @@ import cudf
 
 from mbe_stage.pipeline.backends.cudf import read
 from mbe_stage.pipeline.backends.cudf.backend import CudfBackend
-from mbe_stage.pipeline.backends.cudf.memory import device_pool
 from mbe_stage.pipeline.config.model import InputConfig, QueryConfig
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.execution.edge_files import load_edges, save_edges
@@ -33,7 +31,6 @@ from mbe_stage.pipeline.rapids.ingest import ingest
 from tests.pipeline.input_support import COMPRESSIONS, FORMATS, LEFT, RIGHT
 from tests.pipeline.test_bad_input import TEXTS
 from tests.rapids.agreement import assert_agree, described
-from tests.rapids.test_devices import two_devices
 
 pytestmark = pytest.mark.gpu
 
@@ -234,30 +231,33 @@ def test_values_that_contradict_the_footer(tmp_path: Path, caplog: pytest.LogCap
     assert "which cuDF reads as 1000 to 99999 with 0 nulls, and which is 1000 to 1999" in reader_of(caplog)
 
 
-def test_devices_read_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_many_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setattr(read, "_MOST_ROWS_AT_ONCE", 1500)
     rng = np.random.default_rng(0)
     numbers, texts = rng.integers(-(2**62), 2**62, 300)[rng.integers(0, 300, 20_000)], rng.integers(0, 50, 20_000)
     of_right = pa.array(texts.astype(str), mask=rng.random(20_000) < 0.1)
+    table = pa.table({"u": numbers, "v": of_right, "w": texts / 7, "x": texts[::-1].astype(str)})
     days = [f"2024-01-{1 + day % 31:02}" for day in texts.tolist()]
-    table = pa.table({"u": numbers, "v": of_right, "w": texts / 7, "x": texts[::-1].astype(str), "day": days})
-    table = table.append_column("written", pa.array((texts / 4).astype(str)))
+    # Parts without a key, without a weight and without a day.
+    lacks = np.arange(20_000) // 3000 == 2
+    written_weights = np.where(texts % 2 == 0, (texts // 4).astype(str), (texts / 4).astype(str))
+    for name, values in (("y", texts.astype(str)), ("day", days), ("written", written_weights)):
+        table = table.append_column(name, pa.array(values, mask=lacks))
     path = written(tmp_path, table, row_group_size=777)
-    with device_pool(beside=[number for number in two_devices() if number]) as pool:
-        # A machine with one device has it twice.
-        backend = CudfBackend(replace(pool, beside=pool.beside or (pool,)))
-
-        def ingest(config: InputConfig, source: object) -> object:
-            return host_ingest(config, source, backend)
-
-        config = config_of(path, left="u", right="v", weight="w", nulls="drop", min_weight=2)
-        undirected = config_of(path, left="v", right="x", nulls="drop").of_one_set()
-        in_text = config.model_copy(update={"weight": "written", "timestamp": "day", "time_from": "2024-01-09"})
-        for asked in (config, config.keeping_events(), in_text, undirected):
-            caplog.clear()
-            assert isinstance(assert_agree(ingest, asked), dict)
-            assert "by cudf.read_parquet" in reader_of(caplog)
-        assert "no value" in str(assert_agree(ingest, config_of(path, left="u", right="v")))
+    config = config_of(path, left="u", right="v", weight="w", nulls="drop", min_weight=2)
+    in_text = config_of(
+        path, left="u", right="y", weight="written", timestamp="day", time_from="2024-01-09", nulls="drop"
+    )
+    undirected = config_of(path, left="v", right="x", nulls="drop").of_one_set()
+    for asked in (config, config.keeping_events(), in_text, undirected):
+        caplog.clear()
+        assert isinstance(assert_agree(ingest, asked), dict)
+        assert "by cudf.read_parquet" in reader_of(caplog)
+    assert "no value" in str(assert_agree(ingest, config_of(path, left="u", right="v")))
+    # Further columns are read at once.
+    further = config_of(path, left="u", right="x").trying_keys()
+    assert isinstance(assert_agree(ingest, further), dict)
+    assert ingest(further).facts.warnings == host_ingest(further).facts.warnings
 
 
 @pytest.mark.usefixtures("most_rows")

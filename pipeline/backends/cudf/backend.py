@@ -80,10 +80,11 @@ class CudfBackend:
         return values.factorised() if isinstance(values, EncodedKeys) else keys.factorised(values)
 
     def joined(self, first: Any, second: Any) -> Any:
+        both = [first, second]
         are_encoded = isinstance(first, EncodedKeys)
-        if is_text(first.distinct if are_encoded else first) != is_text(second.distinct if are_encoded else second):
+        if len({is_text(of.distinct if are_encoded else of) for of in both}) > 1:
             raise HostNeeded("keys of text on one side and of integers on the other")
-        return joined([first, second]) if are_encoded else cudf.concat([first, second], ignore_index=True)
+        return joined(both) if are_encoded else cudf.concat(both, ignore_index=True)
 
     def as_utf8(self, texts: cudf.Series, refuse: Refusal) -> None:
         """Do nothing: whole columns were checked when they were read."""

@@ -9,7 +9,6 @@ import pyarrow as pa
 import pylibcudf as plc
 
 _DTYPES = {
-    plc.TypeId.BOOL8: np.bool_,
     plc.TypeId.INT8: np.int8,
     plc.TypeId.INT16: np.int16,
     plc.TypeId.INT32: np.int32,
@@ -48,11 +47,6 @@ def values_of(column: cudf.Series) -> cp.ndarray:
     """Return integers, floats, or the ticks of timestamps without a copy; values at nulls are undefined."""
     inner = column.to_pylibcudf()[0]
     return _view(inner.data(), _DTYPES[inner.type().id()], inner.offset(), inner.size(), column)
-
-
-def presence(column: cudf.Series) -> cp.ndarray:
-    """Return a mask of the values that are not null; cuDF's own has parts on the device that was used first."""
-    return values_of(cudf.Series.from_pylibcudf(plc.unary.is_valid(column.to_pylibcudf()[0])))
 
 
 def text_buffers(texts: cudf.Series) -> tuple[cp.ndarray, cp.ndarray]:

@@ -1,22 +1,20 @@
-"""Rows read in parts, by one device or several: each part keeps its distinct keys, and a number for each row."""
+"""Rows read in parts: each part keeps its distinct keys, and a number for each row."""
 
 from __future__ import annotations
 
-import queue
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import cudf
 import cupy as cp
 import numpy as np
-import pyarrow as pa
 
-from mbe_stage.device.peers import copied_from
 from mbe_stage.pipeline import run_state
 from mbe_stage.pipeline.backends.backend import Column, HostNeeded
 from mbe_stage.pipeline.backends.cudf.keys import factorised
+
+MOST_ROWS = 2**31 - 1
+"""Most rows of a cuDF column."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,12 +25,12 @@ class EncodedKeys:
     ----------
     numbers : (n,) int32
         Undefined for rows without a key.
-    distinct : cudf.Series or pa.Array
-        Ascending; an array of Arrow's if another device has read the rows.
+    distinct : cudf.Series
+        Ascending.
     """
 
     numbers: cp.ndarray
-    distinct: Any
+    distinct: cudf.Series
 
     def __getitem__(self, rows: cp.ndarray) -> EncodedKeys:
         return EncodedKeys(self.numbers[rows], self.distinct)
@@ -48,75 +46,42 @@ class EncodedKeys:
 
 
 def joined(parts: Sequence[EncodedKeys]) -> EncodedKeys:
-    """Return the keys of all parts, on the current device."""
-    here = [cudf.Series.from_arrow(of) if isinstance(of := part.distinct, pa.Array) else of for part in parts]
-    ranks, distinct = factorised(cudf.concat(here, ignore_index=True))
-    numbers, row, key = _concatenated([part.numbers for part in parts]), 0, 0
-    for part, keys in zip(parts, here, strict=True):
-        of_part = numbers[row : row + part.numbers.size]
-        if len(keys):
-            of_part[:] = ranks[key : key + len(keys)][of_part]
-        row, key = row + part.numbers.size, key + len(keys)
-    return EncodedKeys(numbers, distinct)
+    """Return the keys of all parts."""
+    if (n_keys := sum(len(part.distinct) for part in parts)) > MOST_ROWS:
+        raise HostNeeded(f"{n_keys} distinct keys in all parts of the rows")
+    ranks, distinct = factorised(cudf.concat([part.distinct for part in parts], ignore_index=True))
+    numbers, first = [], 0
+    for part in parts:
+        end = first + len(part.distinct)
+        # No row has a key where there are none.
+        numbers.append(ranks[first:end][part.numbers] if end > first else part.numbers)
+        first = end
+    return EncodedKeys(cp.concatenate(numbers), distinct)
 
 
-def read_in_parts(
-    read: Callable[[int, int], dict[str, Column]], n_rows: int, most_rows: int, devices: Sequence[int]
-) -> dict[str, Column]:
-    """Read rows in parts, one at a time on each device, and return their columns by role, on the current device.
-
-    Parameters
-    ----------
-    read : callable
-        Takes the first row of a part and the number of its rows, and reads it on the current device.
-    devices : sequence of int
-        The current one if there are none.
-    """
-    here, free = cp.cuda.Device().id, queue.SimpleQueue[int]()
-    for device in devices or [here]:
-        free.put(device)
-
-    def encoded_part(first: int) -> dict[str, Column]:
-        device = free.get()
-        try:
-            with cp.cuda.Device(device):
-                columns = read(first, min(most_rows, n_rows - first))
-                encoded = {role: _encoded(columns.pop(role), device == here) for role in list(columns)}
-                cp.cuda.get_current_stream().synchronize()
-        finally:
-            free.put(device)
-        return encoded
-
-    parts = []
-    with ThreadPoolExecutor(free.qsize(), thread_name_prefix="reader") as threads:
-        for part in threads.map(encoded_part, range(0, n_rows, most_rows)):
-            parts.append(part)
-            run_state.count_edges_read(next(iter(part.values())).present.size)
-    return {role: _joined([part.pop(role) for part in parts]) for role in list(parts[0])}
+def joined_columns(parts: Iterable[dict[str, Column]]) -> dict[str, Column]:
+    """Return the columns of each role of all parts, each of which is encoded before the next one is read."""
+    encoded = []
+    for columns in parts:
+        encoded.append({role: _encoded(columns.pop(role)) for role in list(columns)})
+        run_state.count_edges_read(next(iter(encoded[-1].values())).present.size)
+    return {role: _joined([part.pop(role) for part in encoded]) for role in list(encoded[0])}
 
 
-def _encoded(column: Column, stays: bool) -> Column:
-    """Replace a column of keys by encoded keys."""
+def _encoded(column: Column) -> Column:
+    """Replace keys by encoded keys."""
     if not isinstance(column.values, cudf.Series):
         return column
     numbers, distinct = factorised(column.values)
-    return Column(
-        EncodedKeys(numbers.astype(np.int32, copy=False), distinct if stays else distinct.to_arrow()), column.present
-    )
+    return Column(EncodedKeys(numbers.astype(np.int32, copy=False), distinct), column.present)
 
 
 def _joined(columns: Sequence[Column]) -> Column:
-    if len({(column.moments, getattr(column.values, "dtype", None)) for column in columns}) > 1:
-        raise HostNeeded("times or weights that are of different kinds in parts of the rows")
-    present = _concatenated([column.present for column in columns])
-    values = [column.values for column in columns]
-    whole = joined(values) if isinstance(values[0], EncodedKeys) else _concatenated(values)
-    return Column(whole, present, columns[0].moments)
-
-
-def _concatenated(arrays: Sequence[cp.ndarray]) -> cp.ndarray:
-    """Return arrays of any devices as one, on the current device."""
-    ends = np.cumsum([array.size for array in arrays])
-    whole = cp.empty(int(ends[-1]), arrays[0].dtype)
-    copied_from(*((whole[end - array.size : end], array) for end, array in zip(ends.tolist(), arrays, strict=True)))
-    return whole
+    present, values = cp.concatenate([column.present for column in columns]), [column.values for column in columns]
+    if isinstance(values[0], EncodedKeys):
+        return Column(joined(values), present)
+    kinds = {column.moments for column in columns if bool(column.present.any())}
+    if len(kinds) > 1:
+        raise HostNeeded("times that are numbers in some parts of the rows, and moments in others")
+    # Text is numbers with fractions in some parts, and without in others.
+    return Column(cp.concatenate(values), present, True in kinds)

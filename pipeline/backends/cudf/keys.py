@@ -11,7 +11,7 @@ import pylibcudf as plc
 
 from mbe_stage.device.graph import pair_codes, pairs_of
 from mbe_stage.pipeline.backends.backend import Column, HostNeeded, KeyType
-from mbe_stage.pipeline.backends.cudf.buffers import INTEGERS, is_text, kind_of, presence, text_buffers, values_of
+from mbe_stage.pipeline.backends.cudf.buffers import INTEGERS, is_text, kind_of, text_buffers, values_of
 from mbe_stage.pipeline.backends.cudf.text import (
     integer_values,
     non_empty,
@@ -34,7 +34,7 @@ def keys_of(column: cudf.Series, key_type: KeyType) -> Column:
     if kind == plc.TypeId.STRING:
         return Column(column, non_empty(column))
     if kind in INTEGERS:
-        present = presence(column)
+        present = column.notnull().values
         if key_type == "string":
             return Column(texts_of_integers(column), present)
         if kind == plc.TypeId.UINT64 and bool((values_of(column)[present] > np.uint64(2**63 - 1)).any()):
@@ -133,7 +133,7 @@ def json_arrays(columns: Sequence[cudf.Series]) -> cudf.Series:
 
 def _whole_floats(column: cudf.Series) -> tuple[cudf.Series, cp.ndarray]:
     values = values_of(column).astype(np.float64)
-    present = presence(column) & ~cp.isnan(values)
+    present = column.notnull().values & ~cp.isnan(values)
     values = cp.where(present, values, 0.0)
     if bool(((cp.trunc(values) != values) | (cp.abs(values) > _EXACT_FLOATS)).any()):
         raise HostNeeded("floats that are no whole numbers, or too large to be exact")

@@ -12,7 +12,7 @@ import pylibcudf as plc
 
 from mbe_stage.pipeline.backends.arrow.measures import as_numbers, as_times
 from mbe_stage.pipeline.backends.backend import Column, HostNeeded, Refusal
-from mbe_stage.pipeline.backends.cudf.buffers import INTEGERS, kind_of, presence, values_of
+from mbe_stage.pipeline.backends.cudf.buffers import INTEGERS, kind_of, values_of
 from mbe_stage.pipeline.backends.cudf.text import non_empty, ranks_of_texts, written_integers
 
 _FLOATS = (plc.TypeId.FLOAT32, plc.TypeId.FLOAT64)
@@ -38,9 +38,9 @@ def times_of(column: cudf.Series) -> Column:
         return _measure_of_text(column, as_times)
     if kind == plc.TypeId.TIMESTAMP_NANOSECONDS:
         # Rounded down, also before 1970, so that rows stay on their side of a bound.
-        return Column(values_of(column) // 1000, presence(column), moments=True)
+        return Column(values_of(column) // 1000, column.notnull().values, moments=True)
     if kind in _TICKS_IN_MICROSECONDS:
-        ticks, present, unit = values_of(column), presence(column), _TICKS_IN_MICROSECONDS[kind]
+        ticks, present, unit = values_of(column), column.notnull().values, _TICKS_IN_MICROSECONDS[kind]
         ticks = cp.where(present, ticks, 0)
         if bool(((ticks > _LARGEST // unit) | (ticks < -(_LARGEST // unit))).any()):
             raise HostNeeded("moments beyond what microseconds can hold")
@@ -78,7 +78,7 @@ def _refuse(row: int | None, *, found: str, expected: str, remedy: str) -> HostN
 
 
 def _numbers(column: cudf.Series) -> Column:
-    kind, present = kind_of(column), presence(column)
+    kind, present = kind_of(column), column.notnull().values
     if kind in _FLOATS:
         values = values_of(column).astype(np.float64, copy=False)
         return Column(values, present & ~cp.isnan(values))

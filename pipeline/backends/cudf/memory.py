@@ -37,20 +37,13 @@ class DevicePool:
         Limit on memory allocated at once.
     resource : rmm.mr.StatisticsResourceAdaptor
         Source of allocations.
-    device : int
     beside : tuple of DevicePool
         Pools of the other devices in the run.
     """
 
     limit_bytes: int
     resource: Any
-    device: int = 0
     beside: tuple[DevicePool, ...] = ()
-
-    @property
-    def devices(self) -> tuple[int, ...]:
-        """All devices of the run, the one of this pool first."""
-        return (self.device, *(other.device for other in self.beside))
 
     def used_bytes(self) -> int:
         """Return the bytes allocated now."""
@@ -127,7 +120,7 @@ def _pool_of(number: int | None, limit_bytes: int | None) -> Iterator[DevicePool
         resource = rmm.mr.StatisticsResourceAdaptor(rmm.mr.LimitingResourceAdaptor(upstream, limit))
         rmm.mr.set_current_device_resource(resource)
     try:
-        yield DevicePool(limit, resource, device.id)
+        yield DevicePool(limit, resource)
     finally:
         if number is None:
             rmm.mr.set_current_device_resource(before)

@@ -17,7 +17,7 @@ from mbe_stage.pipeline.backends.arrow.plain import as_plain, is_text, plain_typ
 from mbe_stage.pipeline.backends.backend import Column, HostNeeded, Rows
 from mbe_stage.pipeline.backends.cudf.buffers import SIGNED_INTEGERS, kind_of
 from mbe_stage.pipeline.backends.cudf.byte_checks import count_rows
-from mbe_stage.pipeline.backends.cudf.encoded import read_in_parts
+from mbe_stage.pipeline.backends.cudf.encoded import MOST_ROWS, joined_columns
 from mbe_stage.pipeline.backends.cudf.files import have_page_checksums, integer_bounds, opened
 from mbe_stage.pipeline.backends.cudf.memory import DevicePool
 from mbe_stage.pipeline.backends.cudf.rows import DeviceRows
@@ -32,11 +32,8 @@ from mbe_stage.pipeline.io.raw import FIRST_ROWS, choose_columns, is_simple
 from mbe_stage.pipeline.io.text.dialect import DELIMITER_NAMES, Dialect, find_dialect
 from mbe_stage.pipeline.io.text.layout import may_be_counts, refuse_other_layout
 
-MOST_ROWS = 2**31 - 1
-"""Most rows of a cuDF column."""
-
-_MOST_ROWS_AT_ONCE, _ROW_BYTES = 1 << 27, (128, 512)
-"""Most rows of a part of a Parquet file; and device memory for each, without and with text."""
+_MOST_ROWS_AT_ONCE, _VALUE_BYTES = 1 << 27, (64, 256)
+"""Most rows of a part of a Parquet file; and device memory for each value, of a number or of text."""
 
 _CUDF_REFUSES = (RuntimeError, ValueError, OverflowError, TypeError)
 
@@ -86,20 +83,22 @@ def _copied(raw: RawEdges) -> DeviceRows:
 def _read_parquet(path: Path, config: InputConfig, pool: DevicePool | None) -> DeviceRows:
     plan = plan_reading(path, config)
     _check_plan(plan)
-    n_bytes, devices = (cp.cuda.Device().mem_info[0], ()) if pool is None else (pool.left_bytes(), pool.devices)
-    has_text = any(is_text(plain_type(kind)) for kind in plan.chosen.of(plan.schema.types).values())
-    most_rows = max(1, min(_MOST_ROWS_AT_ONCE, n_bytes // _ROW_BYTES[has_text]))
+    sources = opened(plan.files) if plan.content is None else [io.BytesIO(plan.content)]
+    row_bytes = sum(_VALUE_BYTES[is_text(plain_type(kind))] for kind in plan.chosen.of(plan.schema.types).values())
+    left_bytes = cp.cuda.Device().mem_info[0] if pool is None else pool.left_bytes()
+    most_rows = max(1, min(_MOST_ROWS_AT_ONCE, left_bytes // row_bytes))
     bounds: list[_Bounds] = []
     if plan.n_rows <= most_rows or any(map(is_further, plan.chosen.names)):
         _refuse_too_many(plan.n_rows, str(path))
-        columns: dict[str, Any] = _columns(plan, (0, plan.n_rows), bounds)
+        columns: dict[str, Any] = _columns(plan, sources, (0, plan.n_rows), bounds)
     else:
 
-        def read(*part: int) -> dict[str, Column]:
-            rows = DeviceRows(_columns(plan, part, bounds), part[1], source=str(path), format="parquet")
+        def part(first: int) -> dict[str, Column]:
+            n = min(most_rows, plan.n_rows - first)
+            rows = DeviceRows(_columns(plan, sources, (first, n), bounds), n, source=str(path), format="parquet")
             return {role: rows.column(role, config.key_type) for role in rows.roles}
 
-        columns = read_in_parts(read, plan.n_rows, most_rows, devices)
+        columns = joined_columns(map(part, range(0, plan.n_rows, most_rows)))
     _check_bounds(plan, bounds)
     return DeviceRows(
         columns=columns,
@@ -113,11 +112,12 @@ def _read_parquet(path: Path, config: InputConfig, pool: DevicePool | None) -> D
     )
 
 
-def _columns(plan: ParquetPlan, part: Sequence[int], bounds: list[_Bounds]) -> dict[str, cudf.Series]:
+def _columns(
+    plan: ParquetPlan, sources: Sequence[Any], part: tuple[int, int], bounds: list[_Bounds]
+) -> dict[str, cudf.Series]:
     """Read a part of the rows, given the first one and their number: the column of each role; and its bounds."""
     names = list(dict.fromkeys(plan.chosen.names.values()))
     first, n_rows = part
-    sources = opened(plan.files) if plan.content is None else [io.BytesIO(plan.content)]
     try:
         frame = cudf.read_parquet(
             sources,

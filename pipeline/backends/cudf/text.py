@@ -8,7 +8,7 @@ import numpy as np
 import pylibcudf as plc
 from pylibcudf.strings.convert.convert_integers import from_integers, is_integer, to_integers
 
-from mbe_stage.pipeline.backends.cudf.buffers import presence, text_buffers, values_of
+from mbe_stage.pipeline.backends.cudf.buffers import text_buffers, values_of
 
 _INT64 = plc.DataType(plc.TypeId.INT64)
 
@@ -16,13 +16,13 @@ _INT64 = plc.DataType(plc.TypeId.INT64)
 def non_empty(texts: cudf.Series) -> cp.ndarray:
     """Return a mask of texts with at least one byte, ``(n,) bool``; False for nulls."""
     offsets, _ = text_buffers(texts)
-    return (cp.diff(offsets) > 0) & presence(texts)
+    return (cp.diff(offsets) > 0) & texts.notnull().values
 
 
 def ranks_of_texts(texts: cudf.Series) -> tuple[cp.ndarray, cudf.Series]:
     """Return the rank of each text, ``(n,) int32``, -1 for nulls; and the distinct texts, ascending.
 
-    By libcudf itself, because `cudf.Series.factorize` has parts on the device that was used first.
+    Without the sort by which `cudf.Series.factorize` brings codes back into the order of the rows.
     """
     table, types = plc.Table([texts.to_pylibcudf()[0]]), plc.types
     keep, equal = plc.stream_compaction.DuplicateKeepOption.KEEP_ANY, types.NullEquality.EQUAL
@@ -49,8 +49,8 @@ def written_integers(texts: cudf.Series) -> tuple[cp.ndarray, cp.ndarray]:
     numbers = to_integers(column, _INT64)
     # Converted back and compared: libcudf's result for other text never converts back to it.
     again = cudf.Series.from_pylibcudf(from_integers(numbers))
-    same = again == cudf.Series.from_pylibcudf(column)
-    return values_of(cudf.Series.from_pylibcudf(numbers)), values_of(same) & presence(same)
+    same = (again == cudf.Series.from_pylibcudf(column)).fillna(False)
+    return values_of(cudf.Series.from_pylibcudf(numbers)), same.values
 
 
 def integer_values(texts: cudf.Series) -> cp.ndarray | None:
