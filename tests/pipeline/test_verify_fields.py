@@ -46,8 +46,8 @@ def _names(fields: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
 
 
 _UNTOLD = _names(UNTOLD)
-# A field outside the configuration whose check has found so many values finds others too.
-FINDS = 2
+# Forgeries of a field outside the configuration, found by its check; more would repeat them.
+_ENOUGH = 2
 # Sections without any valid value in a run without derived outputs.
 _OF_DERIVED = {"derived", "derived_inputs", "derived_comparison"}
 
@@ -106,7 +106,7 @@ def test_every_field_is_checked_or_listed(tmp_path: Path, run: Path, edges: Edge
     for path, name in names.items():
         found = 0
         for forged in forgeries(_at(values, path)):
-            if found == FINDS and path[0] != "config":
+            if found == _ENOUGH and path[0] != "config":
                 break
             try:
                 report = verify_run(_forged(copy, text, path, forged, recomputed), edges)
