@@ -32,7 +32,7 @@ def test_all_programs_read_the_same_edges(case: str, tmp_path: Path) -> None:
     assert 4000 < counts["polars"] < 14_000
 
 
-@pytest.mark.parametrize(("case", "most"), [("int", 56), ("text10", 66)])
+@pytest.mark.parametrize(("case", "most"), [pytest.param("int", 56, marks=pytest.mark.slow), ("text10", 66)])
 def test_reading_holds_few_bytes_an_edge(case: str, most: int, tmp_path: Path) -> None:
     """Two million edges in a new process; memory is measured against a small input."""
     n = 2_000_000

@@ -122,6 +122,7 @@ def test_a_failure_shows_its_output(install: ModuleType, capsys: pytest.CaptureF
     assert "No matching distribution" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_ctrl_c_prints_one_line_and_a_partial_environment_is_rebuilt(tmp_path: Path) -> None:
     environment = tmp_path / "environment"
     command = [sys.executable, "-u", str(ROOT / "tools" / "install.py"), str(environment)]

@@ -80,6 +80,7 @@ def test_an_old_import_leaves_new_packages_as_they_are() -> None:
     in_a_new_process(code, ROOT, ROOT)
 
 
+@pytest.mark.slow
 def test_an_old_name_runs_as_a_program_in_a_checkout() -> None:
     pytest.importorskip("prefect")
     done = completed([sys.executable, "-m", "flows.enumerate", "--help"], cwd=ROOT, check=True)

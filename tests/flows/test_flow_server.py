@@ -115,10 +115,8 @@ def endless(tmp_path):
     return crown
 
 
-OTHERS = [pytest.param(number, marks=pytest.mark.slow) for number in (signal.SIGTERM, signal.SIGHUP)]
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, *OTHERS])
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_ctrl_c_to_everything_ends_a_single_run_at_once(endless, tmp_path, number):
     """A terminal's Ctrl-C goes to the whole group; the run's own server must outlive it."""
     out = tmp_path / "out"

@@ -1,9 +1,8 @@
 """Compiles every kernel to PTX and through ptxas, without a GPU. Run as a script: prints a JSON object.
 
 With ``each`` as argument it compiles each kernel for each capability. With ``changed`` it compiles only a sample of the
-small kernels if all code, and what compiles it, is that of the record `cuda_resources.json`: the outcome is the same.
-Otherwise it compiles all small kernels, and large ones for the newest capability, without variants whose code others
-have.
+small kernels, and each kernel whose code is not that of the record `cuda_resources.json`: of the others the outcome is
+the same. Changed large kernels are compiled for the newest capability, without variants whose code others have.
 
 The PTX of one capability is that of another under its name: of small kernels this is looked at, with ``each`` of all.
 
@@ -13,7 +12,6 @@ process gives it one. Kernels that stand beside what calls them come with CuPy, 
 
 from __future__ import annotations
 
-import ast
 import functools
 import gc
 import hashlib
@@ -25,6 +23,8 @@ import shutil
 import sys
 import sysconfig
 import tempfile
+import types
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ from typing import Any
 os.environ["NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING"] = "1"
 
 import numba.cuda.dispatcher
+import numpy as np
 from numba.cuda import compiler
 
 from mbe_stage.bicliques.cuda import kernels, layout
@@ -43,7 +44,7 @@ from tests.patience import completed
 CAPABILITIES = ((8, 0), (9, 0))
 # Characters of PTX that take NVVM part of a second.
 _SMALL = 130_000
-# Kernels that take most of the time, and those that do where all code is that of the record. Of the others one in this
+# Kernels that take most of the time, and those that do where the code is that of the record. Of the others one in this
 # many is compiled then.
 _LARGE_SECONDS = 8.0
 _LARGE_SECONDS_AS_RECORDED = 1.0
@@ -163,24 +164,45 @@ def is_due(kernel: Any, number: int, capability: tuple[int, int], *, is_changed:
     return is_due or seconds < _LARGE_SECONDS
 
 
-def sources() -> str:
-    """A digest of the code that kernels are made of, without docstrings and comments, and of what compiles it."""
-    digest = hashlib.sha256(repr(sys.version_info[:2]).encode())
-    for name in sorted(name for name in sys.modules if name.partition(".")[0] == "mbe_stage"):
-        tree = ast.parse(Path(sys.modules[name].__file__ or "").read_bytes())
-        for node in ast.walk(tree):
-            body = getattr(node, "body", None)
-            if isinstance(body, list):
-                # Strings that stand alone are docstrings.
-                node.body = [each for each in body if not _is_text(each)]  # type: ignore[attr-defined]
-        digest.update(f"{name}\n{ast.dump(tree)}\n".encode())
-    for package, version in compilers().items():
-        digest.update(f"{package} {version}\n".encode())
+def code_of(kernel: Any, call: Call) -> str:
+    """A digest of the functions and constants that a kernel is made of, without docstrings, and of what compiles it."""
+    digest = hashlib.sha256(repr((sys.version_info[:2], compilers(), call)).encode())
+    seen: set[int] = set()
+    values = [kernel.py_func]
+    while values:
+        value = values.pop()
+        digest.update(repr(getattr(value, "targetoptions", None)).encode())
+        # Intrinsics have their function in `_defn`, device functions in `py_func`.
+        value = getattr(value, "_defn", getattr(value, "py_func", value))
+        if isinstance(value, types.FunctionType):
+            if id(value) not in seen and value.__module__.startswith("mbe_stage"):
+                seen.add(id(value))
+                values += [cell.cell_contents for cell in value.__closure__ or ()]
+                for code in _nested(value.__code__):
+                    constants = [each for each in code.co_consts if not isinstance(each, types.CodeType)]
+                    digest.update(repr((code.co_name, code.co_code, constants[code is value.__code__ :])).encode())
+                    values += _named(code.co_names, value.__globals__)
+        elif isinstance(value, type) and hasattr(value, "_fields"):
+            digest.update(repr(value._fields).encode())
+        elif isinstance(value, int | float | str | tuple | np.generic):
+            digest.update(repr(value).encode())
     return digest.hexdigest()[:16]
 
 
-def _is_text(node: ast.AST) -> bool:
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+def _nested(code: types.CodeType) -> Iterator[types.CodeType]:
+    yield code
+    for each in code.co_consts:
+        if isinstance(each, types.CodeType):
+            yield from _nested(each)
+
+
+def _named(names: Sequence[str], found_in: dict[str, Any]) -> list[Any]:
+    """The values of names, and of what is named in modules of this package."""
+    values = [found_in[name] for name in names if name in found_in]
+    modules = [
+        value for value in values if isinstance(value, types.ModuleType) and value.__name__.startswith("mbe_stage")
+    ]
+    return values + [vars(module)[name] for module in modules for name in names if name in vars(module)]
 
 
 def resources(kernel: Any, ptx: str, target: str, ptxas: str) -> dict[str, int]:
@@ -201,15 +223,15 @@ def resources(kernel: Any, ptx: str, target: str, ptxas: str) -> dict[str, int]:
     return {name: sum(map(int, re.findall(pattern, done.stderr))) for name, pattern in found.items()}
 
 
-def main(*, each: bool, recorded: str | None) -> None:
+def main(*, each: bool, recorded: dict[str, str]) -> None:
     """Compile.
 
     Parameters
     ----------
     each : bool
         For each capability.
-    recorded : str or None
-        Digest of the sources for which `cuda_resources.json` has the resources of large kernels.
+    recorded : dict of str to str
+        Digests of the code for which `cuda_resources.json` has the resources.
     """
     # Compiling makes millions of objects, of which few are garbage: looking for it takes an eighth of the time.
     gc.disable()
@@ -218,22 +240,21 @@ def main(*, each: bool, recorded: str | None) -> None:
         sys.exit("no ptxas")
     use_device()
     every = {capability: calls(capability) for capability in CAPABILITIES}
-    report: dict[str, Any] = {"sources": sources()}
-    is_changed = report["sources"] != recorded
-    report |= {
-        f"{kernel.py_func.__name__} {_name(capability)}": resources(
-            kernel, ptx_for(kernel, call, capability, each=each), _name(capability), ptxas
-        )
-        for capability in CAPABILITIES
-        for number, (kernel, call) in enumerate(every[capability].items())
-        if each or is_due(kernel, number, capability, is_changed=is_changed)
-    }
+    report: dict[str, Any] = {"code": {}}
+    for capability in CAPABILITIES:
+        for number, (kernel, call) in enumerate(every[capability].items()):
+            name = f"{kernel.py_func.__name__} {_name(capability)}"
+            report["code"][name] = code_of(kernel, call)
+            is_changed = report["code"][name] != recorded.get(name)
+            if each or is_due(kernel, number, capability, is_changed=is_changed):
+                ptx = ptx_for(kernel, call, capability, each=each)
+                report[name] = resources(kernel, ptx, _name(capability), ptxas)
     json.dump(report, sys.stdout, indent=2)
     print()
 
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["changed"]:
-        main(each=False, recorded=json.loads(Path(__file__).with_name("cuda_resources.json").read_text())["sources"])
+        main(each=False, recorded=json.loads(Path(__file__).with_name("cuda_resources.json").read_text())["code"])
     else:
-        main(each=sys.argv[1:] == ["each"], recorded=None)
+        main(each=sys.argv[1:] == ["each"], recorded={})

@@ -68,7 +68,7 @@ def rows(graph: BipartiteCSR, query: BestQuery) -> list[reference.Row]:
 
 def n_raised() -> int:
     """Return how many more bicliques are found than reach the minimum asked for after the first block."""
-    graph = from_matrix(np.random.default_rng(1).random((12, 20)) < 0.75)
+    graph = from_matrix(np.random.default_rng(1).random((10, 16)) < 0.75)
     sizes, query = {"n_blocks": 1, "quantum_seconds": 0.01}, BicliqueQuery(min_edges=2)
     counts = []
     for least in (lambda: 2, lambda: 30):

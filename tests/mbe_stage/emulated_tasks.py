@@ -41,7 +41,7 @@ def main(part: str) -> None:
     for seed, (n_left, n_right, density) in enumerate([(12, 12, 0.5), (30, 12, 0.3), (9, 40, 0.4), (60, 50, 0.06)]):
         graph = graphs.from_matrix(graphs.random_matrix(seed, n_left, n_right, density))
         cases.append((f"random {seed}", graph, BicliqueQuery()))
-    cases.append(("list children", graphs.from_matrix(graphs.random_matrix(7, 110, 8, 0.55)), BicliqueQuery()))
+    cases.append(("list children", graphs.from_matrix(graphs.random_matrix(7, 100, 7, 0.55)), BicliqueQuery()))
     chosen = [case for case in cases if (case[0] in SOME) == (part == "some")]
     for (name, graph, query), sizes in zip(chosen, itertools.cycle(SCARCE)):
         tasks = engine_cpu.tasks_of(graph, query, 6)

@@ -126,14 +126,14 @@ def test_cliques_around_barriers_are_complete(matrix: np.ndarray, threads: int, 
     check(OF_CLIQUES, graph, threads, seed)
 
 
-@pytest.mark.parametrize("threads", [1, pytest.param(2, marks=pytest.mark.slow), 4])
+@pytest.mark.parametrize("threads", [*(pytest.param(n, marks=pytest.mark.slow) for n in (1, 4)), 2])
 def test_in_the_middle_of_large_subtrees(threads: int) -> None:
     crown = graphs.from_matrix(~np.eye(11, dtype=bool))
     dense = graphs.from_matrix(graphs.random_matrix(3, 40, 25, 0.5))
     assert sum(check(OF_BICLIQUES, graph, threads, seed) for graph in (crown, dense) for seed in range(2)) > 8
 
 
-@pytest.mark.parametrize("threads", [1, pytest.param(2, marks=pytest.mark.slow), 4])
+@pytest.mark.parametrize("threads", [*(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2)), 4])
 def test_in_the_middle_of_large_subtrees_of_cliques(threads: int) -> None:
     rng = np.random.default_rng(threads)
     # Nodes of few candidates, and nodes whose rows take several words.

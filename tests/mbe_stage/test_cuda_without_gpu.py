@@ -191,7 +191,7 @@ def test_a_small_run_needs_few_device_requests(part: str) -> None:
 @on_the_emulator
 def test_the_device_prepares_the_graph_as_the_host_does() -> None:
     cases = [json.loads(line) for line in run_module("emulated_preparation").splitlines()]
-    assert len(cases) > 20
+    assert len(cases) > 15
     assert {case["short"] for case in cases} == {0, 2, 8, 1 << 30}
     assert sum(case["empty"] for case in cases) < 4
     for case in cases:
@@ -239,9 +239,11 @@ def test_an_unknown_technique_is_named() -> None:
 def test_kernels_compile_for_both_architectures_as_recorded(kernels: str) -> None:
     found = json.loads(run_module_alone("compiled_cuda", kernels))
     recorded = json.loads((Path(__file__).parent / "cuda_resources.json").read_text())
-    if found.pop("sources") != recorded.pop("sources"):
-        warnings.warn(f"kernels are not those of cuda_resources.json, and are compiled anew: {_RECORDS}", stacklevel=1)
-    assert found.keys() <= recorded.keys()
+    code, code_of_record = found.pop("code"), recorded.pop("code")
+    changed = [kernel for kernel in code if code[kernel] != code_of_record.get(kernel)]
+    if changed:
+        warnings.warn(f"not those of cuda_resources.json: {changed}: {_RECORDS}", stacklevel=1)
+    assert found.keys() <= recorded.keys() == code.keys()
     assert kernels != "each" or found.keys() == recorded.keys()
     table = changes({kernel: recorded[kernel] for kernel in found}, found)
     assert not table, f"registers or spills have changed; if this is meant, {_RECORDS}\n{table}"

@@ -547,6 +547,7 @@ def test_a_scheduler_that_is_stopped_is_not_waited_for_forever(monkeypatch: pyte
     DaskRunner(stopped)._end(run)
 
 
+@pytest.mark.slow
 def test_the_scheduler_is_lost() -> None:
     graph = random_graph(*LONG)
     made = distributed.LocalCluster(

@@ -46,7 +46,7 @@ def told(graph: BipartiteCSR, seed: int, query: BicliqueQuery | None = None) -> 
 @pytest.mark.parametrize(
     ("graph", "truth"),
     [
-        (crown(20), 2**20 - 2),
+        (crown(16), 2**16 - 2),
         pytest.param(from_matrix(random_matrix(0, 60, 60, 0.5)), 286_676, marks=pytest.mark.slow),
         pytest.param(from_matrix(random_matrix(0, 60, 60, 0.7)), 29_467_928, marks=pytest.mark.slow),
         (half_graph(150), 150),

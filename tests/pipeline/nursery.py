@@ -1,10 +1,10 @@
 """Runs in processes of their own that start at once: each is forked from a process that has loaded everything.
 
 ``python nursery.py CONFIG.json`` loads the compiled code for that configuration and prints ``ready``. Each line it then
-reads starts runs, which resume if possible and save checkpoints at any cost: ``config``, a configuration; ``after``,
-the seconds that each run waits first; and optionally ``disk``, the arguments of `on_a_disk`. It prints ``begun PID`` of
-each run, the run's events (`crash_child`, slow blocks) and warnings (``warned ...``), and ``ended CODE``. The tests'
-side is `nursery_support`.
+reads starts runs, which save checkpoints at any cost: ``config``, a configuration; ``after``, the seconds that each run
+waits first; optionally ``disk``, the arguments of `on_a_disk`, and ``options`` of `crash_child`, otherwise slow blocks,
+and runs resume if possible. It prints ``begun PID`` of each run, the run's events (`crash_child`) and warnings
+(``warned ...``), and ``ended CODE``. The tests' side is `nursery_support`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from mbe_stage.pipeline.cli.early_exit import leave_at_signals
 from mbe_stage.pipeline.execution.compiling import host_steps
 from mbe_stage.runtime.compile_ahead import compile_ahead
 from tests.patience import completed, end_with
-from tests.pipeline.crash_child import run_and_tell, say
+from tests.pipeline.crash_child import prepare, run_and_tell, say
 
 # Modules that a run imports late. No run is made here, since a fork would lose its threads.
 IMPORTED_LATE = (
@@ -78,8 +78,10 @@ def run_in_this_process(asked: dict[str, Any], after: float) -> None:
     try:
         time.sleep(after)
         config, disk = Config.from_mapping(asked["config"]), asked.get("disk", {})
+        options = asked.get("options", ["slow-blocks", "resume"])
+        prepare(options)
         with on_a_disk(**disk) if disk else nullcontext():
-            code = run_and_tell(config, ["slow-blocks", "resume"])
+            code = run_and_tell(config, options)
             if "more_bytes" in disk:
                 # Resume while the disk is full, and again after it has grown.
                 run_and_tell(config, ["resume"])

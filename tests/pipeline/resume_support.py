@@ -41,15 +41,15 @@ VERTICES = ("left_vertices.parquet", "right_vertices.parquet", "size_histogram.p
 
 @pytest.fixture(scope="module")
 def edges(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Some ten thousand bicliques below 22 roots; no root has most of them."""
+    """Some thousand bicliques below 18 roots; no root has most of them."""
     path = tmp_path_factory.mktemp("input") / "edges.csv"
     path.write_text("left,right\n" + "".join(f"u{u},v{v}\n" for u, v in random_pairs()))
     return path
 
 
-def random_pairs() -> list[tuple[int, int]]:
+def random_pairs(n_left: int = 40, n_right: int = 18) -> list[tuple[int, int]]:
     dice = random.Random(7)
-    return [(u, v) for u in range(50) for v in range(22) if dice.random() < 0.55]
+    return [(u, v) for u in range(n_left) for v in range(n_right) if dice.random() < 0.55]
 
 
 def values(out: Path, edges: Path, **sections: dict) -> dict:

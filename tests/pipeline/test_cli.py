@@ -6,18 +6,13 @@ import json
 import logging
 import os
 import re
-import signal
 import subprocess
 import sys
 import threading
-import time
 from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from typer import Context
 from typer.main import get_command
@@ -37,7 +32,7 @@ from mbe_stage.pipeline.cli import app
 from mbe_stage.pipeline.publish.manifest import read_manifest
 from mbe_stage.pipeline.publish.run_store import RunStore
 from tests.commands import Commands
-from tests.patience import begun, completed, output_of
+from tests.patience import completed
 from tests.pipeline.output_support import assert_nothing_staged
 
 MBE = [sys.executable, "-c", "from mbe_stage.pipeline.cli.entry import main; main()"]
@@ -566,26 +561,6 @@ def test_real_exit_codes(tmp_path: Path, commands: Commands) -> None:
 )
 def test_every_error_has_its_code(code: int, kinds: tuple[type[StageError], ...]) -> None:
     assert {kind.__name__: errors.exit_code(kind("said")) for kind in kinds} == {kind.__name__: code for kind in kinds}
-
-
-def test_ctrl_c_publishes_nothing(tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    path = tmp_path / "large.parquet"
-    pairs = rng.integers(0, 60, (2, 1500))
-    pq.write_table(pa.table({"left": pairs[0], "right": pairs[1]}), path)
-    process = begun(
-        [*MBE, "enumerate", path, "--out", tmp_path / "out", "--engine", "reference", "--time-limit", 600],
-        cwd=ROOT,
-        text=True,
-    )
-    while not (tmp_path / "out" / ".staging").exists() and process.poll() is None:
-        time.sleep(0.02)
-    os.kill(process.pid, signal.SIGINT)
-    stdout, stderr = output_of(process)
-    assert process.returncode == 130, stderr
-    assert stdout == ""
-    assert stderr.splitlines()[-1] == "interrupted: nothing was published"
-    assert pipeline.RunStore(tmp_path / "out").runs() == []
 
 
 def test_progress_on_a_terminal(tmp_path: Path, edges: Path, commands: Commands) -> None:

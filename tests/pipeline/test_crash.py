@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,56 +15,24 @@ from mbe_stage.pipeline import InputConfig, RunStore, read_manifest, run
 from mbe_stage.pipeline.execution.ingest import ingest
 from mbe_stage.pipeline.verify import verify_run
 from mbe_stage.pipeline.verify.fields import standing_notes
-from tests.patience import PATIENCE, begun, output_of
+from tests.pipeline.nursery_support import RunNursery
 from tests.pipeline.output_support import assert_nothing_staged, assert_sound, crown_pairs, settings
 
-CHILD = Path(__file__).with_name("crash_child.py")
 CROWN = 14
 N_BICLIQUES = 2**CROWN - 2
 
 
-class Writer:
-    """A run in another process, ready to start at `go`."""
+@pytest.fixture(scope="module")
+def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunNursery]:
+    nobody = tmp_path_factory.mktemp("nobody")
+    nursery = RunNursery(config_for(nobody, nobody).model_dump(mode="json"))
+    yield nursery
+    nursery.end()
 
-    def __init__(self, out: Path, edges: Path, *options: str, **sections: dict) -> None:
-        self._begin(config_for(out, edges, **sections).model_dump(mode="json"), edges, options)
 
-    @classmethod
-    def of(cls, settings: dict, edges: Path, *options: str) -> Writer:
-        """Start a writer with this configuration."""
-        writer = cls.__new__(cls)
-        writer._begin(settings, edges, options)
-        return writer
-
-    def _begin(self, settings: dict, edges: Path, options: tuple[str, ...]) -> None:
-        self.process = begun(
-            [sys.executable, CHILD, json.dumps(settings), edges, *options],
-            stdin=subprocess.PIPE,
-            text=True,
-            cwd=CHILD.parents[2],
-            env={**os.environ, "PYTHONPATH": str(CHILD.parents[2])},
-        )
-
-    def wait_for(self, word: str) -> str:
-        """Read up to the line that begins with this word; return it."""
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            if line.startswith(word):
-                return line.strip()
-        pytest.fail(f"the run never said {word!r}: {output_of(self.process)[1]}")
-
-    def go(self) -> float:
-        """Let it run; return the time of the start."""
-        self.wait_for("ready")
-        assert self.process.stdin is not None
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
-        return time.perf_counter()
-
-    def end(self, number: signal.Signals) -> int:
-        self.process.send_signal(number)
-        output_of(self.process)
-        return self.process.returncode
+def begin(nursery: RunNursery, out: Path, edges: Path, *options: str, at_once: int = 1, **sections: dict) -> None:
+    config = config_for(out, edges, **sections).model_dump(mode="json")
+    nursery.begin(config, [0.0] * at_once, options=options)
 
 
 @pytest.fixture
@@ -86,7 +52,7 @@ def assert_published(run_dir: Path) -> None:
     assert read_manifest(run_dir).counts.bicliques == N_BICLIQUES
 
 
-def crash_many_times(out: Path, edges: Path, attempts: int, seed: int) -> None:
+def crash_many_times(nursery: RunNursery, out: Path, edges: Path, attempts: int, seed: int) -> None:
     """Kill runs at moments spread over a run, every second one while it publishes to a slow disk."""
     dice = random.Random(seed)
     started = time.perf_counter()
@@ -94,16 +60,16 @@ def crash_many_times(out: Path, edges: Path, attempts: int, seed: int) -> None:
     whole = time.perf_counter() - started
     killed_early = killed_late = 0
     left_behind = set()
-    waiting = _writer(out, edges, 0)
     for attempt in range(attempts):
-        writer, waiting = waiting, _writer(out, edges, attempt + 1) if attempt + 1 < attempts else None
         before = RunStore(out).latest()
-        begun_at = writer.go()
+        output = {"sort": attempt % 4 > 1, "members": True}
+        begin(nursery, out, edges, *(["slow-sync"] if attempt % 2 else []), output=output)
+        begun_at = time.perf_counter()
         if attempt % 2:
-            writer.wait_for("publishing")
+            nursery.wait_for("publishing")
         window = 0.2 if attempt % 2 else whole
         time.sleep(window * (attempt + dice.random()) / attempts)
-        code = writer.end(signal.SIGKILL)
+        code = nursery.ended_by(signal.SIGKILL)
         assert code in (-signal.SIGKILL, 0), f"attempt {attempt}, seed {seed}: exit code {code}"
         killed_early += code != 0 and attempt % 2 == 0
         killed_late += code != 0 and attempt % 2 == 1
@@ -125,19 +91,13 @@ def crash_many_times(out: Path, edges: Path, attempts: int, seed: int) -> None:
     assert_nothing_staged(out)
 
 
-def _writer(out: Path, edges: Path, attempt: int) -> Writer:
-    return Writer(
-        out, edges, *(["slow-sync"] if attempt % 2 else []), output={"sort": attempt % 4 > 1, "members": True}
-    )
-
-
-def test_killed_at_random_moments(tmp_path, edges):
-    crash_many_times(tmp_path / "out", edges, attempts=4, seed=random.randrange(10**6))
+def test_killed_at_random_moments(nursery, tmp_path, edges):
+    crash_many_times(nursery, tmp_path / "out", edges, attempts=4, seed=random.randrange(10**6))
 
 
 @pytest.mark.slow
-def test_killed_fifty_times(tmp_path, edges):
-    crash_many_times(tmp_path / "out", edges, attempts=50, seed=random.randrange(10**6))
+def test_killed_fifty_times(nursery, tmp_path, edges):
+    crash_many_times(nursery, tmp_path / "out", edges, attempts=50, seed=random.randrange(10**6))
 
 
 def slow(pair: tuple[object, object]) -> object:
@@ -149,14 +109,13 @@ def slow(pair: tuple[object, object]) -> object:
     ("sort", "moment"),
     [(False, "running"), (True, "publishing"), *map(slow, [(False, "publishing"), (True, "running")])],
 )
-def test_ctrl_c_leaves_nothing_half_written(tmp_path, edges, moment, sort):
+def test_ctrl_c_leaves_nothing_half_written(nursery, tmp_path, edges, moment, sort):
     out = tmp_path / "out"
     slow = "slow-blocks" if moment == "running" else "slow-sync"
-    writer = Writer(out, edges, slow, output={"sort": sort})
-    writer.go()
-    writer.wait_for(moment)
+    begin(nursery, out, edges, slow, output={"sort": sort})
+    nursery.wait_for(moment)
     time.sleep(0.01)
-    assert writer.end(signal.SIGINT) == 130
+    assert nursery.ended_by(signal.SIGINT) == 130
     assert RunStore(out).latest() is None
     assert RunStore(out).runs() == []
     assert_nothing_staged(out)
@@ -170,13 +129,12 @@ def test_ctrl_c_leaves_nothing_half_written(tmp_path, edges, moment, sort):
         *map(slow, [("clean", "killed-before-lock"), ("run", "killed-before-removal")]),
     ],
 )
-def test_killed_between_two_calls_to_the_system(tmp_path, edges, option, remedy):
+def test_killed_between_two_calls_to_the_system(nursery, tmp_path, edges, option, remedy):
     """Between creating a staging directory and its lock, and between renaming an old run and removing it."""
     out = tmp_path / "out"
     first = run(config_for(out, edges)).run_dir
-    writer = Writer(out, edges, option, output={"keep_runs": 1})
-    writer.go()
-    assert writer.process.wait(PATIENCE) == -signal.SIGKILL
+    begin(nursery, out, edges, option, output={"keep_runs": 1})
+    assert nursery.ended() == -signal.SIGKILL
     left = [path for path in (out / ".staging").iterdir() if path.name != ".lock"]
     if option == "killed-before-lock":
         assert [list(path.iterdir()) for path in left] == [[]]
@@ -192,16 +150,14 @@ def test_killed_between_two_calls_to_the_system(tmp_path, edges, option, remedy)
         assert_published(each)
 
 
-def test_two_runs_at_once_into_one_directory(tmp_path, edges):
+def test_two_runs_at_once_into_one_directory(nursery, tmp_path, edges):
     out = tmp_path / "out"
-    writers = [Writer(out, edges, "slow-blocks", "slow-sync") for _ in range(2)]
-    for writer in writers:
-        writer.go()
-    for writer in writers:
-        writer.wait_for("running")
+    begin(nursery, out, edges, "slow-blocks", "slow-sync", at_once=2)
+    while sum(line.startswith("running") for line in nursery.said) < 2:
+        nursery.wait_for("running")
     assert len([path for path in (out / ".staging").iterdir() if path.name != ".lock"]) == 2, "they do not overlap"
-    runs = sorted(Path(writer.wait_for("done").removeprefix("done ")) for writer in writers)
-    assert [writer.process.wait(PATIENCE) for writer in writers] == [0, 0]
+    assert [nursery.ended() for _ in range(2)] == [0, 0]
+    runs = sorted(Path(line.split()[1]) for line in nursery.said if line.startswith("done"))
     assert RunStore(out).runs() == runs
     assert RunStore(out).latest() in runs
     for run_dir in runs:
@@ -211,16 +167,16 @@ def test_two_runs_at_once_into_one_directory(tmp_path, edges):
 
 
 @pytest.mark.parametrize("sort", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_a_file_size_limit_is_reported_and_nothing_published(tmp_path, edges, sort):
+def test_a_file_size_limit_is_reported_and_nothing_published(nursery, tmp_path, edges, sort):
     out = tmp_path / "out"
-    writer = Writer(out, edges, "file-limit=50000", output={"compression": "none", "sort": sort})
-    writer.go()
-    assert writer.wait_for("refused 3").endswith(
+    n_before = os.fstat(nursery.log.fileno()).st_size
+    begin(nursery, out, edges, "file-limit=50000", output={"compression": "none", "sort": sort})
+    refused = nursery.wait_for("refused 3")
+    assert refused.strip().endswith(
         "(File too large); nothing was published; the file size limit is reached: "
         "raise it (ulimit -f), or choose another output directory"
     )
-    assert writer.process.wait(PATIENCE) == 3
+    assert nursery.ended() == 3
     assert RunStore(out).runs() == []
     assert_nothing_staged(out)
-    assert writer.process.stderr is not None
-    assert writer.process.stderr.read() == "", "a failure is reported once"
+    assert os.fstat(nursery.log.fileno()).st_size == n_before, "a failure is reported once"

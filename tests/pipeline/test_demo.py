@@ -159,7 +159,10 @@ def test_the_women_are_those_of_networkx() -> None:
     assert {woman for woman, _ in pairs[1:]} == set(graph.graph["top"])
 
 
-@pytest.mark.parametrize("last", ["enumerating southern_women.csv", "reading the imports of every module"])
+@pytest.mark.parametrize(
+    "last",
+    ["enumerating southern_women.csv", pytest.param("reading the imports of every module", marks=pytest.mark.slow)],
+)
 def test_ctrl_c_is_one_line(tmp_path: Path, last: str) -> None:
     process = begun([*MBE, "demo", "--out", tmp_path], cwd=ROOT, text=True)
     assert process.stderr is not None

@@ -83,7 +83,7 @@ def moments(n: int) -> list[float]:
 # These signals are handled alike, and all of them come at moments of a run.
 OTHERS = [pytest.param(number, marks=pytest.mark.slow) for number in (signal.SIGTERM, signal.SIGHUP)]
 # Few by default, many among the slow tests.
-N_MOMENTS = [3, pytest.param(40, marks=pytest.mark.slow)]
+N_MOMENTS = [1, pytest.param(40, marks=pytest.mark.slow)]
 
 
 @pytest.mark.parametrize("n", N_MOMENTS)

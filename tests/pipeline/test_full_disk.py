@@ -15,7 +15,6 @@ from tests.pipeline.nursery_support import RunNursery
 from tests.pipeline.output_support import assert_nothing_staged
 from tests.pipeline.resume_support import (
     IN_ROUNDS,
-    SORTED_TOO,
     assert_as_undisturbed,
     config_for,
     edges,
@@ -54,7 +53,7 @@ def fill_and_resume(nursery: RunNursery, staging_dir: Path, edges: Path, undistu
     disk, left = staging_dir / "disk", staging_dir / "left"
     disk.mkdir(parents=True)
     output = output_of_run(undisturbed)
-    settings = values(disk / "out", edges, output=output, execution={"block_bytes": 20_000})
+    settings = values(disk / "out", edges, output=output, execution={"block_bytes": 5_000})
     nursery.begin(settings, disk={"directory": str(disk), "n_bytes": int(share * needed), "copy": str(left)})
     said = nursery.wait_for("refused", "done")
     assert nursery.ended() == 3
@@ -72,7 +71,7 @@ def fill_and_resume_there(nursery: RunNursery, staging_dir: Path, edges: Path, u
     needed = sum(path.stat().st_size for path in undisturbed.rglob("*") if path.is_file())
     disk, left = staging_dir / "disk", staging_dir / "left"
     disk.mkdir(parents=True)
-    settings = values(disk / "out", edges, output=output_of_run(undisturbed), execution={"block_bytes": 20_000})
+    settings = values(disk / "out", edges, output=output_of_run(undisturbed), execution={"block_bytes": 5_000})
     sizes = {"n_bytes": int(share * needed), "more_bytes": 20 * needed}
     nursery.begin(settings, disk={"directory": str(disk), "copy": str(left), **sizes})
     for _ in ("at first", "while it is full"):
@@ -89,7 +88,6 @@ def fill_and_resume_there(nursery: RunNursery, staging_dir: Path, edges: Path, u
 
 @pytest.mark.skipif(not may_mount(), reason="no disk can be mounted in a namespace here")
 @pytest.mark.parametrize("resumed", [fill_and_resume, fill_and_resume_there])
-@SORTED_TOO
 @IN_ROUNDS
 def test_a_disk_that_is_full_at_some_moment(nursery, rounds, tmp_path, edges, undisturbed, resumed) -> None:
     in_rounds(

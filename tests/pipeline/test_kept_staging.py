@@ -55,7 +55,7 @@ def test_an_interrupted_run_keeps_recorded_files(tmp_path, edges, sections) -> N
 
 
 def test_a_run_ended_by_a_limit_keeps_recorded_files(tmp_path, edges) -> None:
-    result = run(config_for(tmp_path, edges, execution={"max_bicliques": 5000}))
+    result = run(config_for(tmp_path, edges, execution={"max_bicliques": 2000}))
     assert result.manifest.truncated is not None
     (staging_dir,) = RunStore(tmp_path).unfinished()
     assert files_in(staging_dir) == booked(staging_dir)
@@ -64,7 +64,7 @@ def test_a_run_ended_by_a_limit_keeps_recorded_files(tmp_path, edges) -> None:
 
 @pytest.mark.parametrize("sort", [False, True], ids=["as found", "sorted"])
 def test_a_truncated_run_killed_after_its_move_can_be_resumed(tmp_path, edges, monkeypatch, sort) -> None:
-    output, limit = {"sort": sort}, {"max_bicliques": 5000}
+    output, limit = {"sort": sort}, {"max_bicliques": 2000}
     with monkeypatch.context() as patched:
         for removal in ("_keep", "_remove"):
             patched.setattr(Staging, removal, killed)

@@ -45,7 +45,7 @@ def last(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
 
 def test_a_run_with_progress_and_a_warning(endless: Path, tmp_path: Path, commands: Commands) -> None:
     done = commands.mbe(
-        *("enumerate", endless, "--out", tmp_path / "out", "--threads", 1, "--time-limit", 4, "--json", *JSON)
+        *("enumerate", endless, "--out", tmp_path / "out", "--threads", 1, "--time-limit", 3, "--json", *JSON)
     )
     lines, (result,) = objects_in(done.stderr), done.stdout.splitlines()
     assert done.returncode == 0

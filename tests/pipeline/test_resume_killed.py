@@ -53,7 +53,7 @@ def nursery(tmp_path_factory: pytest.TempPathFactory, edges: Path) -> Iterator[R
 
 
 def settings_for(out: Path, edges: Path, undisturbed: Path, **execution: Any) -> dict[str, Any]:
-    execution = {"block_bytes": 20_000, **execution}
+    execution = {"block_bytes": 5_000, **execution}
     return values(out, edges, output=output_of_run(undisturbed), execution=execution)
 
 

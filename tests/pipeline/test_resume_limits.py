@@ -79,7 +79,7 @@ def test_a_limit_of_results(tmp_path, edges, undisturbed, share) -> None:
 
 
 def test_a_limit_below_the_saved_results_is_refused(tmp_path, edges) -> None:
-    run(config_for(tmp_path, edges, execution={"max_bicliques": 5000}), on_progress=slowly)
+    run(config_for(tmp_path, edges, execution={"max_bicliques": 2000}), on_progress=slowly)
     (kept,) = list_unfinished(tmp_path)
     with pytest.raises(PublishError, match=rf"it already has {kept.n_found:,} results, and execution\.max_bicliques"):
         run(config_for(tmp_path, edges, execution={"max_bicliques": kept.n_found - 1}), resume=True)
@@ -201,8 +201,8 @@ def test_memory_runs_out_before_the_first_result(tmp_path, edges, monkeypatch) -
 
 def test_results_of_a_run_failed_by_a_limit_are_kept(tmp_path, edges, undisturbed) -> None:
     output = output_of_run(undisturbed)
-    limited = {"max_bicliques": 5000, "on_limit": "fail"}
-    with pytest.raises(PublishError, match=r"max_bicliques = 5000, and execution\.on_limit is 'fail'"):
+    limited = {"max_bicliques": 2000, "on_limit": "fail"}
+    with pytest.raises(PublishError, match=r"max_bicliques = 2000, and execution\.on_limit is 'fail'"):
         run(config_for(tmp_path, edges, output=output, execution=limited), on_progress=slowly)
     assert RunStore(tmp_path).runs() == []
     assert list_unfinished(tmp_path)[0].n_found
@@ -213,7 +213,7 @@ def test_results_of_a_run_failed_by_a_limit_are_kept(tmp_path, edges, undisturbe
 def test_the_published_run_may_be_removed(tmp_path, edges, undisturbed) -> None:
     """Its files have a second name as long as they can be resumed."""
     output = {**output_of_run(undisturbed), "keep_runs": 1}
-    cut = run(config_for(tmp_path, edges, output=output, execution={"max_bicliques": 5000}), on_progress=slowly)
+    cut = run(config_for(tmp_path, edges, output=output, execution={"max_bicliques": 2000}), on_progress=slowly)
     run(config_for(tmp_path, edges, output=output, query={"min_left": 5}))
     assert not cut.run_dir.exists()
     result = run(config_for(tmp_path, edges, output=output), resume=True)
@@ -225,7 +225,7 @@ def test_a_file_system_without_hard_links(tmp_path, edges, monkeypatch, caplog) 
         raise OSError(95, "Operation not supported")
 
     monkeypatch.setattr(publish_module.os, "link", refused)
-    cut = run(config_for(tmp_path, edges, execution={"max_bicliques": 5000}), on_progress=slowly)
+    cut = run(config_for(tmp_path, edges, execution={"max_bicliques": 2000}), on_progress=slowly)
     assert cut.manifest.truncated
     assert any("Operation not supported" in text for text in caplog.messages)
     assert_nothing_staged(tmp_path)
@@ -241,7 +241,7 @@ def test_a_run_is_published_even_if_saved_results_cannot_be_moved(tmp_path, edge
 
     with monkeypatch.context() as patched:
         patched.setattr(publish_module.os, "rename", refused)
-        cut = run(config_for(tmp_path, edges, execution={"max_bicliques": 5000}), on_progress=slowly)
+        cut = run(config_for(tmp_path, edges, execution={"max_bicliques": 2000}), on_progress=slowly)
     assert RunStore(tmp_path).latest() == cut.run_dir
     assert any("not in their place yet (No space left on device)" in text for text in caplog.messages)
     (kept,) = list_unfinished(tmp_path)
@@ -252,7 +252,7 @@ def test_a_run_is_published_even_if_saved_results_cannot_be_moved(tmp_path, edge
 
 
 def test_the_commands_name_a_larger_limit(tmp_path, edges) -> None:
-    run(config_for(tmp_path, edges, execution={"max_bicliques": 5000}), on_progress=slowly)
+    run(config_for(tmp_path, edges, execution={"max_bicliques": 2000}), on_progress=slowly)
     assert "--resume" in mbe("runs", tmp_path).stdout
     options = ["--header", "--engine", "cpu", "--out", tmp_path, "--no-report", "--max-output-bytes", "1GB"]
     assert mbe("enumerate", edges, *options, "--resume").exit_code == 0

@@ -134,7 +134,7 @@ def ended_again(config: Config) -> None:
 
 
 @pytest.mark.skipif(importlib.util.find_spec("greenlet") is None, reason="greenlet, of the group dev, is missing")
-@pytest.mark.parametrize(("problem", "n"), [("cliques", 1), ("pq_counts", 2)])
+@pytest.mark.parametrize(("problem", "n"), [pytest.param("cliques", 1, marks=pytest.mark.slow), ("pq_counts", 2)])
 def test_runs_of_an_emulated_device_are_resumed(tmp_path, problem, n) -> None:
     """The engine `cuda` itself, with barriers between its quanta."""
     lines = run_module("tests.pipeline.emulated_resume", str(tmp_path), problem).splitlines()
@@ -157,10 +157,8 @@ def nursery(tmp_path_factory: pytest.TempPathFactory, inputs: dict[str, Path]) -
     nursery.end()
 
 
-@pytest.mark.parametrize(
-    ("name", "rounds"),
-    [("cliques", 1), *(pytest.param(name, 4, marks=pytest.mark.slow) for name in ASKED)],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "rounds"), [(name, 4) for name in ASKED])
 def test_killed_at_random_moments_and_resumed(nursery, tmp_path, inputs, name, rounds) -> None:
     asked, _ = ASKED[name]
     undisturbed = run(config_for(tmp_path / "undisturbed", inputs, asked, output={"checkpoint_seconds": None})).run_dir

@@ -137,7 +137,7 @@ def test_canonical_order_gives_the_same_files_whatever_the_blocks(tmp_path, memb
 @pytest.mark.parametrize("spill_batch_bytes", [200, 5_000, 1 << 30])
 def test_canonical_order_spills_and_gives_the_same_rows(tmp_path, monkeypatch, spill_batch_bytes):
     monkeypatch.setattr(order_module, "_BATCH_BYTES", spill_batch_bytes)
-    batches = [_synthetic_batch(seed, 500) for seed in range(20)]
+    batches = [_synthetic_batch(seed, 250) for seed in range(20)]
     results = []
     for memory_bytes in (1 << 30, 20_000):
         order = ROWS.canonical_order(tmp_path / "scratch", memory_bytes=memory_bytes, group_bytes=40_000)

@@ -46,6 +46,8 @@ def _names(fields: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
 
 
 _UNTOLD = _names(UNTOLD)
+# Forgeries of a field outside the configuration, found by its check; more would repeat them.
+_ENOUGH = 2
 # Sections without any valid value in a run without derived outputs.
 _OF_DERIVED = {"derived", "derived_inputs", "derived_comparison"}
 
@@ -102,11 +104,15 @@ def test_every_field_is_checked_or_listed(tmp_path: Path, run: Path, edges: Edge
     names = {path: ".".join(key for key in path if isinstance(key, str)) for path in places}
     passed, seen = set(), set()
     for path, name in names.items():
+        found = 0
         for forged in forgeries(_at(values, path)):
+            if found == _ENOUGH and path[0] != "config":
+                break
             try:
                 report = verify_run(_forged(copy, text, path, forged, recomputed), edges)
             except VerificationError:
                 seen.add(name)
+                found += 1
                 if path[0] == "config" and not recomputed:
                     # Found by the fingerprint, which finds the others too.
                     break

@@ -419,8 +419,8 @@ def _is_planned(graph: UndirectedCSR, sizes: dict[str, Any], **constants: int) -
 
 
 PARTS: dict[str, Callable[[Any], Iterator[dict[str, Any]]]] = {
-    "random": lambda launcher: random_cases(launcher, 0, 24),
-    "more random": lambda launcher: random_cases(launcher, 24, 240),
+    "random": lambda launcher: random_cases(launcher, 0, 16),
+    "more random": lambda launcher: random_cases(launcher, 16, 240),
     "known": known_cases,
     "wide": wide_cases,
     "shared": shared_cases,
@@ -431,8 +431,8 @@ PARTS: dict[str, Callable[[Any], Iterator[dict[str, Any]]]] = {
     "tasks": task_cases,
     "on the device": device_cases,
     "full": full_cases,
-    "barriers": lambda launcher: barrier_cases(launcher, 0, 8),
-    "more barriers": lambda launcher: barrier_cases(launcher, 8, 80),
+    "barriers": lambda launcher: barrier_cases(launcher, 2, 5),
+    "more barriers": lambda launcher: barrier_cases(launcher, 5, 80),
 }
 
 

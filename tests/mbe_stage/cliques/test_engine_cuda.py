@@ -44,9 +44,9 @@ def emulated(part: str) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("part", ["random", pytest.param("more random", marks=pytest.mark.slow)])
 def test_random_graphs_equal_the_reference(part: str) -> None:
     cases = emulated(part)
-    # Each of the sizes that the search works in comes with three graphs.
-    assert len(cases) >= 24
-    assert sum(case["n"] > 0 for case in cases) > 18
+    # Each of the sizes that the search works in comes with two graphs.
+    assert len(cases) >= 16
+    assert sum(case["n"] > 0 for case in cases) > 12
     assert any(case.get("quanta", 0) > 3 for case in cases)
     assert sum(case.get("nodes", 0) for case in cases) > 20
 

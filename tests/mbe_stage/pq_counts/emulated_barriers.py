@@ -93,7 +93,6 @@ def local_cases(launcher: Any, seeds: Iterable[int]) -> Iterator[dict[str, Any]]
 def some_cases(launcher: Any) -> Iterator[dict[str, Any]]:
     yield from random_cases(launcher, (7,))
     yield from part_cases(launcher, (0,))
-    yield from local_cases(launcher, (7,))
     yield from given_cases(launcher)
     yield from pair_cases(launcher, (0,))
 

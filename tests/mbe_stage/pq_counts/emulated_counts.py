@@ -434,7 +434,7 @@ def refused_triple_cases(launcher: Any) -> Iterator[dict[str, Any]]:
     from mbe_stage.pq_counts.cuda.triples import kernels, layout, plan
 
     launcher.seed = 1
-    graph, query = graphs.from_matrix(graphs.random_matrix(3, 14, 12, 0.7)), PqQuery.of(3, 3)
+    graph, query = graphs.from_matrix(graphs.random_matrix(3, 12, 9, 0.7)), PqQuery.of(3, 3)
     as_before = as_given._MOST_PATHS, plan._MOST_WORDS, plan._FEW_WORDS, plan._UNEVEN, plan.MOST_PARTNERS
     layout.HEAD = 0
     for name in ("paths", "words", "uneven", "partners"):

@@ -105,7 +105,7 @@ def shared_cases(launcher: Any) -> Iterator[dict[str, Any]]:
     from mbe_stage.pq_counts.cuda.local import frame_walk
 
     frame_walk._LOOK_EVERY = 2
-    graph = graphs.from_matrix(graphs.random_matrix(1, 10, 18, 0.85))
+    graph = graphs.from_matrix(graphs.random_matrix(1, 9, 14, 0.85))
     for seed, sizes in enumerate(({}, {"quantum_seconds": 0.01}, {"narrow": 8, "n_nodes": 4})):
         launcher.seed = seed
         yield case(f"shared {seed}", graph, PqQuery.of(5, 5), Detail.EDGES, sizes=sizes)

@@ -202,7 +202,7 @@ def test_results_around_a_barrier_are_complete() -> None:
     cases = {case["case"]: case for case in emulated("some", "emulated_barriers")}
     # A search on unreduced lists has no barrier.
     assert cases.pop("as given 2")["markers"] == 0
-    assert {name.split()[0] for name, case in cases.items() if case["between"]} == {"random", "parts", "local", "pairs"}
+    assert {name.split()[0] for name, case in cases.items() if case["between"]} == {"random", "parts", "pairs"}
     # A core in parts has a barrier after each of them at least.
     assert cases["parts 0"]["markers"] > 10
     # The remaining work has few ranges if few are requested.

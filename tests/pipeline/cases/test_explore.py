@@ -401,7 +401,9 @@ def test_a_picture_has_at_most_300_members() -> None:
 # --- the command --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)]
+)
 def test_the_command_ends_at_once(runs: tuple[Path, Path], number: int, code: int) -> None:
     process = begun([sys.executable, "-m", "mbe_stage.pipeline.cli.entry", "explore", runs[1]], text=True)
     assert process.stdout is not None

@@ -75,7 +75,7 @@ def test_ended_and_resumed(bucket: Bucket, edges: Path, undisturbed: Path) -> No
 @pytest.mark.slow
 def test_killed_and_resumed(bucket: Bucket, tmp_path: Path, edges: Path) -> None:
     out, output = f"{bucket.url}/out", {"members": True}
-    settings = values(out, edges, output=output, execution={"block_bytes": 20_000})
+    settings = values(out, edges, output=output, execution={"block_bytes": 5_000})
     undisturbed = run(
         config_for(tmp_path / "undisturbed", edges, output={**output, "checkpoint_seconds": None})
     ).run_dir
@@ -106,9 +106,9 @@ def test_killed_and_resumed(bucket: Bucket, tmp_path: Path, edges: Path) -> None
 
 def test_a_run_ended_by_a_limit_is_resumed(bucket: Bucket, edges: Path, undisturbed: Path) -> None:
     out, output = f"{bucket.url}/out", output_of_run(undisturbed)
-    limited = config_for(out, edges, output=output, execution={"max_bicliques": 5000})
+    limited = config_for(out, edges, output=output, execution={"max_bicliques": 2000})
     cut = run(limited, on_progress=lambda _: time.sleep(0.002))
-    assert cut.manifest.n_found == 5000
+    assert cut.manifest.n_found == 2000
     (kept,) = list_unfinished(out)
     # The staging directory is in the directory of the store that this result holds.
     result = run(config_for(out, edges, output=output), resume=True)
