@@ -268,10 +268,9 @@ def _first_twins(offsets, members, n_members):
     firsts, several, n_several = np.empty(n_rows, np.int32), np.empty(n_rows, np.int32), np.uint64(0)
     # No branch on the number of entries: it would be unpredictable. The last place is for rows without a single entry.
     first_of_entry, last_entry = np.empty(n_members + 1, np.int32), np.uint64(members.size - 1)
-    for k in range(n_rows):
-        row = np.uint64(n_rows - 1 - k)
-        start = np.uint64(offsets[row])
-        is_one, entry = offsets[row + np.uint64(1)] - offsets[row] == 1, np.int64(members[min(start, last_entry)])
+    for row in range(n_rows - 1, -1, -1):
+        start = np.uint64(offsets[np.uint64(row)])
+        is_one, entry = offsets[np.uint64(row + 1)] - np.int64(start) == 1, np.int64(members[min(start, last_entry)])
         first_of_entry[np.uint64(entry if is_one else n_members)] = row
     for row in range(n_rows):
         start = np.uint64(offsets[row])
