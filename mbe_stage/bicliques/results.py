@@ -143,7 +143,13 @@ _BLOCKS_TOGETHER = 16
 
 
 class HistogramSink:
-    """Counts the bicliques of each size."""
+    """Counts the bicliques of each size.
+
+    Attributes
+    ----------
+    counts : Counter
+        ``(n_left, n_right) -> number of bicliques``.
+    """
 
     detail = Detail.SIZES
 
@@ -154,7 +160,7 @@ class HistogramSink:
 
     @property
     def counts(self) -> Counter[tuple[int, int]]:
-        """``(n_left, n_right) -> number of bicliques``."""
+        """The number of bicliques of each size."""
         self._sum_blocks()
         return self._counts
 
