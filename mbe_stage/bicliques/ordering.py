@@ -118,11 +118,11 @@ def arrange(offsets, members, vertices, places, row_side):
     n_left, n_right = offsets[_LEFT].size - 1, offsets[_RIGHT].size - 1
     left = merged_twins(offsets[_LEFT], members[_LEFT], n_right, vertices[_LEFT])
     right = merged_twins(offsets[_RIGHT], members[_RIGHT], n_left, vertices[_RIGHT])
-    degrees = np.zeros(left[1].size - 1, np.int32), np.zeros(right[1].size - 1, np.int32)
-    through = _count_degrees(offsets[_LEFT], members[_LEFT], left[0], right[0], degrees)
+    degrees = np.zeros(left[1].size, np.int32), np.zeros(right[1].size, np.int32)
+    through = _count_degrees(offsets[_LEFT], members[_LEFT], left[1], right[0], degrees)
     if row_side == ANY_SIDE:
         row_side = _LEFT if (through[_RIGHT] < through[_LEFT]) == SIDE else _RIGHT
-    ids, groups = (left[0], right[0]), ((left[1], left[2]), (right[1], right[2]))
+    groups = (left[2], left[3]), (right[2], right[3])
     column_side = 1 - row_side
     columns, rows = groups[column_side], groups[row_side]
     order, row_places = _by_place(rows, places) if places.size else _by_degree(degrees[row_side])
@@ -134,26 +134,24 @@ def arrange(offsets, members, vertices, places, row_side):
     if n_ints < 2**31:
         node = np.empty(n_ints, np.int32)
         lists = offsets[row_side], members[row_side]
-        row_ids = ids[row_side], ids[column_side]
-        _write_rows(lists, row_ids, order, degrees[row_side], columns[0], n_edges, node)
+        row_vertices, column_ids = (left[1], right[0]) if row_side == _LEFT else (right[1], left[0])
+        _write_rows(lists, row_vertices, column_ids, order, degrees[row_side], columns[0], n_edges, node)
         _write_columns(degrees[column_side], n_edges, node, costs)
     return row_side, n_edges, node, row_places, costs, columns, _reordered(rows, order)
 
 
 @compiled()
-def _count_degrees(offsets, members, left_ids, right_ids, degrees):
+def _count_degrees(offsets, members, left_vertices, right_ids, degrees):
     """Count the neighbours of each left and right group; return the sums of squared degrees."""
     left_degrees, right_degrees = degrees
-    for u in range(left_ids.size):
-        if left_ids[u] < 0:
-            continue
-        n = 0
+    for left in range(left_vertices.size):
+        u, n = left_vertices[left], 0
         # No branch on twins: it would be unpredictable.
         for k in range(np.uint64(offsets[u]), np.uint64(offsets[u + 1])):
             other = right_ids[np.uint64(members[k])]
             right_degrees[np.uint64(max(other, 0))] += other >= 0
             n += other >= 0
-        left_degrees[left_ids[u]] = n
+        left_degrees[left] = n
     through_left = through_right = int64(0)
     for k in range(left_degrees.size):
         through_left += int64(left_degrees[k]) * int64(left_degrees[k])
@@ -204,37 +202,32 @@ def _by_place(rows, places):
 
 
 @compiled()
-def _write_rows(lists, ids, order, degrees, column_starts, n_edges, node):
+def _write_rows(lists, vertices, column_ids, order, degrees, column_starts, n_edges, node):
     """Write all of the node except the lists of columns.
 
     Parameters
     ----------
     lists : (int64, int32)
         Offsets and members of the rows' side.
-    ids : (int32, int32)
-        Groups of the rows' and of the columns' vertices, from `merged_twins`.
+    vertices, column_ids : int32
+        The vertex of each unsorted row, and the columns of the other side's vertices, from `merged_twins`.
     order, degrees : (n_rows,) int32
         The rows in order, and the degree of each unsorted row.
     column_starts : (n_columns + 1,) int64
         Offsets of the vertices that each column represents.
     node : int32
     """
-    (offsets, members), (row_ids, column_ids) = lists, ids
+    offsets, members = lists
     n_rows, n_columns = order.size, column_starts.size - 1
     row_ids_at, row_offsets, _, row_members, _, column_ids_at = parts(n_rows, n_columns, n_edges)
     for column in range(n_columns):
         node[column] = column_starts[column + 1] - column_starts[column]
         node[n_columns + column] = node[column_ids_at + column] = column
     node[2 * n_columns] = n_columns
-    vertex_of, n = np.empty(n_rows, np.int32), 0
-    for vertex in range(row_ids.size):
-        if row_ids[vertex] >= 0:
-            vertex_of[n] = vertex
-            n += 1
     starts = np.empty(n_rows, np.int64)
     node[row_offsets] = 0
     for row in range(n_rows):
-        starts[row] = offsets[np.uint64(vertex_of[np.uint64(order[row])])]
+        starts[row] = offsets[np.uint64(vertices[np.uint64(order[row])])]
         node[row_ids_at + row] = row
         node[row_offsets + row + 1] = node[row_offsets + row] + degrees[np.uint64(order[row])]
     for row in range(n_rows):

@@ -225,89 +225,84 @@ def merged_twins(offsets, members, n_members, vertices):
     -------
     ids : (n_rows,) int32
         The group of each row that represents one, ascending; -1 for other rows.
+    rows : (n_groups,) int32
+        The row that represents each group.
     starts, behind : (n_groups + 1,) int64 and int32
         The vertices of each group, ascending.
     """
-    ids, n_groups = _twin_groups(offsets, members, n_members)
+    firsts = _first_twins(offsets, members, n_members)
+    ids, rows, n_groups = np.empty(firsts.size, np.int32), np.empty(firsts.size, np.int32), 0
+    for row in range(firsts.size):
+        ids[row] = n_groups if firsts[row] == row else -1
+        rows[np.uint64(n_groups)] = row
+        n_groups += firsts[row] == row
     starts = np.zeros(n_groups + 2, np.int64)
-    for row in range(ids.size):
-        starts[np.uint64(ids[row] + 2)] += ids[row] >= 0
+    for row in range(firsts.size):
+        starts[np.uint64(ids[np.uint64(max(firsts[row], 0))] + 2)] += firsts[row] >= 0
     for k in range(2, n_groups + 2):
         starts[k] += starts[k - 1]
     behind = np.empty(starts[n_groups + 1], np.int32)
-    # Groups are numbered by their first rows. Each start begins as the begin of its group, and ends as its end.
-    n_seen = 0
-    for row in range(ids.size):
-        if ids[row] < 0:
+    # Each start begins as the begin of its group, and ends as its end.
+    for row in range(firsts.size):
+        if firsts[row] < 0:
             continue
-        place = np.uint64(ids[row] + 1)
+        place = np.uint64(ids[np.uint64(firsts[row])] + 1)
         behind[np.uint64(starts[place])] = vertices[row]
         starts[place] += 1
-        ids[row] = n_seen if ids[row] == n_seen else -1
-        n_seen += ids[row] >= 0
-    return ids, starts[:-1], behind
+    return ids, rows[:n_groups], starts[:-1], behind
 
 
 _mix = njit(inline="always")(finalised)
 
 
 @compiled()
-def _twin_groups(offsets, members, n_members):
-    """Return the group of each row, numbered by first rows, -1 for empty rows; and the number of groups.
+def _first_twins(offsets, members, n_members):
+    """Return the first row with the same entries as each row; -1 for an empty row.
 
-    Rows with the same entries form a group. The first row of each group has a slot in a table with open addressing: its
-    hash, and its number plus one. Rows with one entry are looked up by that entry instead.
+    Rows with one entry are looked up by that entry. For other rows there is a table with open addressing: a first row's
+    slot holds its hash, and its number plus one.
     """
     n_rows = offsets.size - 1
-    hashes = np.empty(n_rows, np.uint32)
-    group = np.empty(n_rows, np.int32)
-    group_of_entry = np.full(n_members, -1, np.int32)
-    n_hashed = 0
-    # A separate loop, so that the table's cache misses overlap later.
+    if members.size == 0:
+        return np.full(n_rows, -1, np.int32)
+    firsts, several, n_several = np.empty(n_rows, np.int32), np.empty(n_rows, np.int32), np.uint64(0)
+    # No branch on the number of entries: it would be unpredictable. The last place is for rows without a single entry.
+    first_of_entry, last_entry = np.empty(n_members + 1, np.int32), np.uint64(members.size - 1)
+    for row in range(n_rows - 1, -1, -1):
+        start = np.uint64(offsets[np.uint64(row)])
+        is_one, entry = offsets[np.uint64(row + 1)] - np.int64(start) == 1, np.int64(members[min(start, last_entry)])
+        first_of_entry[np.uint64(entry if is_one else n_members)] = row
     for row in range(n_rows):
-        n_hashed += offsets[row + 1] - offsets[row] != 1
-        total = np.uint64(0)
-        for k in range(np.uint64(offsets[row]), np.uint64(offsets[row + 1])):
-            total += _mix(np.uint64(members[k]) + INCREMENT)
-        hashes[row] = total
-    n_slots = 2
-    while n_slots < 2 * n_hashed:
+        start = np.uint64(offsets[row])
+        n, known = offsets[row + 1] - offsets[row], np.int64(first_of_entry[np.uint64(members[min(start, last_entry)])])
+        first = known if n == 1 and TWINS else row
+        firsts[row] = first if n > 0 else -1
+        several[n_several] = row
+        n_several += np.uint64(n > 1 and TWINS)
+    hashes, n_slots = np.empty(n_several, np.uint32), 2
+    # A separate loop, so that the table's cache misses overlap later.
+    for k in range(n_several):
+        row, total = several[k], np.uint64(0)
+        for j in range(np.uint64(offsets[row]), np.uint64(offsets[row + 1])):
+            total += _mix(np.uint64(members[j]) + INCREMENT)
+        hashes[k] = total
+    while n_slots < 2 * n_several:
         n_slots *= 2
     slots, last, half = np.zeros(n_slots, np.uint64), np.uint64(n_slots - 1), np.uint64(32)
-    n_groups = 0
-    for row in range(n_rows):
-        if offsets[row + 1] == offsets[row] or not TWINS:
-            group[row] = n_groups if offsets[row + 1] > offsets[row] else -1
-            n_groups += offsets[row + 1] > offsets[row]
-            continue
-        group[row] = n_groups
-        if offsets[row + 1] - offsets[row] == 1:
-            entry = np.uint64(members[np.uint64(offsets[row])])
-            if group_of_entry[entry] < 0:
-                group_of_entry[entry] = n_groups
-                n_groups += 1
-            group[row] = group_of_entry[entry]
-            continue
-        tag = np.uint64(hashes[row])
+    for i in range(n_several):
+        row, tag = several[i], np.uint64(hashes[i])
+        start, n = np.uint64(offsets[row]), np.uint64(offsets[row + 1] - offsets[row])
         slot = tag & last
         while slots[slot] != np.uint64(0):
             other = np.int64(slots[slot] & np.uint64(0xFFFFFFFF)) - 1
-            if slots[slot] >> half == tag and _are_equal(row, other, offsets, members):
-                group[row] = group[other]
-                break
+            if slots[slot] >> half == tag and offsets[other + 1] - offsets[other] == np.int64(n):
+                other_start, difference = np.uint64(offsets[other]), np.int32(0)
+                for k in range(n):
+                    difference |= members[start + k] ^ members[other_start + k]
+                if difference == 0:
+                    firsts[row] = other
+                    break
             slot = (slot + np.uint64(1)) & last
-        if group[row] == n_groups:
+        if firsts[row] == row:
             slots[slot] = tag << half | np.uint64(row + 1)
-            n_groups += 1
-    return group, n_groups
-
-
-@njit(inline="always")
-def _are_equal(row, other, offsets, members):
-    degree = offsets[row + 1] - offsets[row]
-    if degree != offsets[other + 1] - offsets[other]:
-        return False
-    n_equal = 0
-    while n_equal < degree and members[offsets[row] + n_equal] == members[offsets[other] + n_equal]:
-        n_equal += 1
-    return n_equal == degree
+    return firsts

@@ -22,7 +22,7 @@ from mbe_stage import (
     enumerate_into,
 )
 from mbe_stage.bicliques import engine_cpu, reference
-from mbe_stage.bicliques.results import Detail
+from mbe_stage.bicliques.results import BicliqueBlock, Detail
 from tests.mbe_stage import graphs
 from tests.mbe_stage.engines import every_engine
 
@@ -229,6 +229,21 @@ def test_thousands_of_twins() -> None:
     small = HistogramSink()
     enumerate_into(small, graphs.from_matrix(matrix[::700, ::500]))
     assert sink.counts == {(700 * left, 500 * right): n for (left, right), n in small.counts.items()}
+
+
+def test_a_histogram_sums_many_blocks() -> None:
+    """Small and large sizes, read in between, and merged with the counts of other tasks."""
+    rng = np.random.default_rng(1)
+    sinks, sizes = (HistogramSink(), HistogramSink()), Counter()
+    for k in range(100):
+        most = (9, 1 << 16, 1 << 17, 2**31)[k % 4] if k % 5 else 3
+        left, right = rng.integers(1, most, (2, int(rng.integers(0, 60))), dtype=np.int32)
+        sinks[k % 3 == 0].accept(BicliqueBlock(left.size, left, right))
+        sizes.update(zip(left.tolist(), right.tolist(), strict=True))
+        if k in (7, 60):
+            assert sinks[0].counts + sinks[1].counts == sizes
+    sinks[0].merge(sinks[1])
+    assert sinks[0].counts == sizes
 
 
 def test_large_closed_forms() -> None:

@@ -111,7 +111,7 @@ def needs_weights(n_path, sizes):
 @compiled(nrt=False, inlined=True)
 def count_size(n_left, n_right, control, sizes):
     """Count a biclique of the user's, if its size is wanted, and write its size if that is asked for."""
-    if not _accepts(n_left, n_right, sizes.constraints):
+    if sizes.constraints[ACTIVE] and not _accepts(n_left, n_right, sizes.constraints):
         return
     control[layout.COUNT] += 1
     if sizes.left_sizes.size:

@@ -7,6 +7,7 @@ marker with the remaining ranges follows the blocks, and the work continues. Wit
 
 from __future__ import annotations
 
+import math
 import platform
 import queue
 import threading
@@ -135,11 +136,11 @@ class WorkerPool:
         """Yield the results of the workers; closing stops them.
 
         The first worker begins in this thread. If the search does not end within a millisecond, each worker gets a
-        thread named `name` with a number, and closing joins the threads.
+        thread named `name` with a number, and closing joins the threads. A single worker gets one when it has results.
         """
         steps = [work() for work in works]
         threads: list[threading.Thread] = []
-        if not self._ends_soon(steps[0]):
+        if not self._ends_soon(steps[0], _ALONE_SECONDS if len(steps) > 1 else math.inf):
             self._n_workers, self._blocks.maxsize = len(steps), len(steps) + 1
             threads = [
                 threading.Thread(target=self._guarded, args=(of_worker,), name=f"{name}-{k}", daemon=True)
@@ -164,9 +165,9 @@ class WorkerPool:
             for thread in started:
                 thread.join()
 
-    def _ends_soon(self, steps: Iterator[None]) -> bool:
-        """Work in this thread for a moment, or until there are results; True if the work is finished."""
-        until = time.perf_counter() + _ALONE_SECONDS
+    def _ends_soon(self, steps: Iterator[None], seconds: float) -> bool:
+        """Work in this thread for so long, or until there are results; True if the work is finished."""
+        until = time.perf_counter() + seconds
         try:
             if not all(time.perf_counter() < until and self._blocks.empty() for _ in steps):
                 return False
