@@ -138,10 +138,6 @@ class CountSink:
         self.n_bicliques += other.n_bicliques
 
 
-# A histogram sums this many blocks together: an entry of a dict costs as much as fifty sizes.
-_BLOCKS_TOGETHER = 16
-
-
 class HistogramSink:
     """Counts the bicliques of each size.
 
@@ -154,15 +150,7 @@ class HistogramSink:
     detail = Detail.SIZES
 
     def __init__(self) -> None:
-        self._counts: Counter[tuple[int, int]] = Counter()
-        # The different sizes in each of the last blocks, as codes, and their numbers.
-        self._blocks: list[tuple[np.ndarray, np.ndarray]] = []
-
-    @property
-    def counts(self) -> Counter[tuple[int, int]]:
-        """The number of bicliques of each size."""
-        self._sum_blocks()
-        return self._counts
+        self.counts: Counter[tuple[int, int]] = Counter()
 
     def accept(self, block: BicliqueBlock) -> None:
         """Take in a block."""
@@ -172,28 +160,12 @@ class HistogramSink:
         assert block.right_sizes is not None
         # Nearly all sizes are small: codes of 32 bits take half the time to sort.
         bits = 16 if max(block.left_sizes.max(), block.right_sizes.max()) < 1 << 16 else 32
-        codes: np.ndarray = block.left_sizes.astype(np.uint32 if bits == 16 else np.uint64)
-        codes <<= codes.dtype.type(bits)
-        codes |= block.right_sizes.view(np.uint32)
-        codes.sort()
-        starts = np.flatnonzero(np.append(True, codes[1:] != codes[:-1]))
-        numbers = np.diff(starts, append=codes.size)
-        codes = codes[starts].astype(np.uint64)
-        if bits == 16:
-            codes = (codes >> 16) << 32 | codes & 0xFFFF
-        self._blocks.append((codes, numbers))
-        if len(self._blocks) == _BLOCKS_TOGETHER:
-            self._sum_blocks()
-
-    def _sum_blocks(self) -> None:
-        if self._blocks:
-            codes, numbers = (np.concatenate(arrays) for arrays in zip(*self._blocks, strict=True))
-            codes, places = np.unique(codes, return_inverse=True)
-            sums = np.zeros(codes.size, np.int64)
-            np.add.at(sums, places, numbers)
-            sizes = zip((codes >> 32).tolist(), (codes & 0xFFFFFFFF).tolist(), strict=True)
-            self._counts.update(dict(zip(sizes, sums.tolist(), strict=True)))
-            self._blocks = []
+        kind = np.uint32 if bits == 16 else np.uint64
+        joined = np.left_shift(block.left_sizes.astype(kind), kind(bits)) | block.right_sizes.astype(kind)
+        codes, numbers = np.unique(joined, return_counts=True)
+        lefts, rights = np.right_shift(codes, kind(bits)), codes & kind((1 << bits) - 1)
+        sizes = zip(lefts.tolist(), rights.tolist(), strict=True)
+        self.counts.update(dict(zip(sizes, numbers.tolist(), strict=True)))
 
     def merge(self, other: HistogramSink) -> None:
         """Add the counts of another sink, which took other tasks."""
