@@ -98,7 +98,8 @@ class DeviceSizeCounts:
         is_dense = (left_sizes < DENSE_SIZES) & (right_sizes < DENSE_SIZES)
         codes = left_sizes[is_dense] * DENSE_SIZES + right_sizes[is_dense]
         if codes.size:
-            self._dense += cp.bincount(codes, minlength=self._dense.size)
+            # Not `bincount`: CuPy compiles its reductions for some sizes anew, each for seconds.
+            cp.add.at(self._dense.view(cp.uint64), codes, 1)
         self._others.add_large(cp.asnumpy(left_sizes[~is_dense]), cp.asnumpy(right_sizes[~is_dense]))
 
     def merge(self, other: DeviceSizeCounts) -> None:
