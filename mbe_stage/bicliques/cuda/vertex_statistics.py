@@ -63,11 +63,9 @@ class DeviceVertexStatistics:
         """
         # Two passes: a key counts only if no biclique has more edges, which is known after the first pass.
         before, lists = self.largest_edges.copy(), Lists(offsets, members)
-        may_be_largest = cp.zeros(keys.size, cp.int8)
-        counted = self.n_bicliques, self.largest_edges, may_be_largest
-        launch_warps(count_warp_per_list, keys.size, lists, n_edges, *counted)
+        launch_warps(count_warp_per_list, keys.size, lists, n_edges, self.n_bicliques, self.largest_edges)
         self.largest_keys[self.largest_edges > before] = _LARGEST_KEY
-        largest = self.largest_edges, self.largest_keys, may_be_largest
+        largest = self.largest_edges, self.largest_keys
         launch_warps(smallest_key_warp_per_list, keys.size, lists, n_edges, keys, *largest)
 
     def merge(self, other: DeviceVertexStatistics) -> None:
@@ -139,9 +137,9 @@ def long_form(block: DeviceBlock, keys: cp.ndarray) -> tuple[cp.ndarray, cp.ndar
     return rows
 
 
-@kernel(CSR, I64, I64, I64, I8)
-def count_warp_per_list(lists, n_edges, n_bicliques, largest_edges, may_be_largest):
-    """Add one biclique to each member, and update the most edges of its bicliques; mark those that may have them."""
+@kernel(CSR, I64, I64, I64)
+def count_warp_per_list(lists, n_edges, n_bicliques, largest_edges):
+    """Add one biclique to each member, and update the most edges of its bicliques."""
     index = this_warp()
     if index >= n_edges.size:
         return
@@ -150,18 +148,15 @@ def count_warp_per_list(lists, n_edges, n_bicliques, largest_edges, may_be_large
         vertex = lists.members[i]
         cuda.atomic.add(n_bicliques, vertex, 1)
         # The figure only grows, so an old value is at most too small, and nearly all are spared the atomic.
-        most = largest_edges[vertex]
-        if most <= edges:
-            may_be_largest[index] = 1
-            if most < edges:
-                cuda.atomic.max(largest_edges, vertex, edges)
+        if largest_edges[vertex] < edges:
+            cuda.atomic.max(largest_edges, vertex, edges)
 
 
-@kernel(CSR, I64, I64, I64, I64, I8)
-def smallest_key_warp_per_list(lists, n_edges, keys, largest_edges, largest_keys, may_be_largest):
+@kernel(CSR, I64, I64, I64, I64)
+def smallest_key_warp_per_list(lists, n_edges, keys, largest_edges, largest_keys):
     """Find the smallest key among each member's bicliques of most edges; it is the largest int64 before."""
     index = this_warp()
-    if index >= n_edges.size or not may_be_largest[index]:
+    if index >= n_edges.size:
         return
     edges, key = n_edges[index], keys[index]
     for i in range(lists.offsets[index] + cuda.laneid, lists.offsets[index + 1], 32):
