@@ -308,7 +308,7 @@ def check_enough(rng: np.random.Generator) -> int:
     constraints[MIN_LEFT] = least
     pool = SimpleNamespace(constraints=constraints)
     few = np.array(by_all_lanes(with_few, words, pool), _U)
-    # Columns of a word, some of which are a left set.
+    # The columns of a word; a left set has some of them.
     left = sorted(int(bit) for bit in rng.permutation(32)[:width])
     of_word = rng.integers(1, 3, 32).astype(np.int32)
     of_word[left] = weights[:width]

@@ -110,6 +110,7 @@ def test_every_refusal(tmp_path: Path, case: str) -> None:
     assert isinstance(assert_agree(ingest, config_of(path, **given_settings)), str)
 
 
+@pytest.mark.usefixtures("most_rows")
 def test_paths_with_special_names(tmp_path: Path) -> None:
     for name in ("a*.parquet", "a[1].parquet", "x::y.parquet", "file:e.parquet", "with blank.parquet", "é.parquet"):
         found = assert_agree(ingest, config_of(written(tmp_path, {"u": LEFT, "v": RIGHT}, name)))

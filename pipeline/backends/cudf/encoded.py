@@ -60,7 +60,7 @@ def joined(parts: Sequence[EncodedKeys]) -> EncodedKeys:
 
 
 def joined_columns(parts: Iterable[dict[str, Column]]) -> dict[str, Column]:
-    """Return the columns of each role of all parts, each of which is encoded before the next one is read."""
+    """Join the columns of all parts by role. Each part is encoded before the next one is read."""
     encoded = []
     for columns in parts:
         encoded.append({role: _encoded(columns.pop(role)) for role in list(columns)})

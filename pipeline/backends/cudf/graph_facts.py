@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 # cuGraph's bytes for each two-step path from the start vertices, before duplicates are dropped: 28.5 on an H200.
 _BYTES_PER_PATH = 32
-# Bytes for each edge while cuGraph makes its form of a graph.
+# An estimate of cuGraph's bytes for each edge while it makes its form of a graph.
 _BYTES_PER_EDGE = 128
 # About 0.15 s on an H200. Beyond this the device code is faster and its lead grows, because it writes no pairs.
 _MOST_PATHS = 1 << 28
