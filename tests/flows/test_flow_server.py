@@ -146,11 +146,13 @@ def test_ctrl_c_to_everything_ends_a_single_run_at_once(endless, tmp_path, numbe
 @pytest.mark.parametrize("is_served", [False, True], ids=["once", "served"])
 def test_sigterm_to_all_processes_saves_the_results(tmp_path, is_served):
     """A service ended by systemd: the server gets the signal too, and a runner signals the flow's process again."""
-    port, out, crown = free_port(), tmp_path / "out", tmp_path / "crown.csv"
+    port, out, crowns = free_port(), tmp_path / "out", tmp_path / "crowns.csv"
     api = Api(port)
-    # More than a million bicliques a second for some minutes, below 28 roots.
-    crown.write_text("left,right\n" + "".join(f"{a},{b}\n" for a in range(28) for b in range(28) if a != b))
-    command = [sys.executable, "-m", "mbe_stage.flows.enumerate", "--input", str(crown), "--out", str(out)]
+    # 100 million bicliques, and at most 131,072 below a root: what has begun ends in time on a busy machine, too.
+    edges = [(a, b) for a in range(18) for b in range(18) if a != b]
+    lines = "".join(f"{k}-{a},{k}-{b}\n" for k in range(400) for a, b in edges)
+    crowns.write_text(f"left,right\n{lines}")
+    command = [sys.executable, "-m", "mbe_stage.flows.enumerate", "--input", str(crowns), "--out", str(out)]
     command += ["--set", "execution.engine=cpu", "--set", "output.checkpoint_seconds=3600"]
     command += ["--serve", "--cron", "0 6 * * *", "--port", str(port)] if is_served else []
     with started(command, tmp_path / "run.log", env=environment(tmp_path / "home"), cwd=tmp_path) as process:
