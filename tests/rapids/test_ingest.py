@@ -261,6 +261,45 @@ def test_many_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pyt
     assert ingest(further).facts.warnings == host_ingest(further).facts.warnings
 
 
+@pytest.mark.parametrize("joined_bytes", [0, 1 << 60], ids=["fits", "too large"])
+def test_repeated_pairs_in_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, joined_bytes: int
+) -> None:
+    monkeypatch.setattr(read, "_MOST_ROWS_AT_ONCE", 1000)
+    monkeypatch.setattr(read, "_JOINED_BYTES", joined_bytes)
+    joined, sizes = read.joined_columns, []
+
+    def noted(*parts: object, **how: object) -> object:
+        columns = joined(*parts, **how)
+        sizes.append(columns["left"].present.size)
+        return columns
+
+    monkeypatch.setattr(read, "joined_columns", noted)
+    rng = np.random.default_rng(0)
+    of_left, of_right = rng.integers(-40, 40, 20_500), rng.integers(0, 30, 20_500).astype(str)
+    few = pa.table({"u": of_left, "v": of_right, "d": [f"2024-01-{1 + i % 31:02}" for i in range(20_500)]})
+    path = written(tmp_path, few, row_group_size=777)
+    for asked in (config_of(path, left="u", right="v"), config_of(path, left="v", right="u")):
+        found = assert_agree(ingest, asked)
+        assert isinstance(found, dict)
+        assert "by cudf.read_parquet" in reader_of(caplog)
+    # 80 x 30 pairs, and the rows of the last parts.
+    assert all(size < 2400 + 2000 for size in sizes) if joined_bytes else sizes == [20_500] * 2
+    # All rows count here.
+    for asked in (
+        config_of(path, left="u", right="v").keeping_rows(),
+        config_of(path, left="v", right="d").of_one_set(),
+        config_of(path, left="u", right="v", timestamp="d", time_bucket="1d"),
+        config_of(path, left="u", right="v", nulls="drop"),
+    ):
+        assert isinstance(assert_agree(ingest, asked), dict)
+    assert {*sizes[2:]} == {20_500}
+    with_nulls = few.set_column(1, "v", pa.array(of_right, mask=np.arange(20_500) == 19_000))
+    assert "no value" in str(
+        assert_agree(ingest, config_of(written(tmp_path, with_nulls, "n.parquet"), left="u", right="v"))
+    )
+
+
 @pytest.mark.usefixtures("most_rows")
 def test_directories_of_parquet(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     for i in range(3):

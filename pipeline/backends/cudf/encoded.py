@@ -11,7 +11,7 @@ import numpy as np
 
 from mbe_stage.pipeline import run_state
 from mbe_stage.pipeline.backends.backend import Column, HostNeeded
-from mbe_stage.pipeline.backends.cudf.keys import factorised
+from mbe_stage.pipeline.backends.cudf.keys import distinct_pairs, factorised
 
 MOST_ROWS = 2**31 - 1
 """Most rows of a cuDF column."""
@@ -59,13 +59,36 @@ def joined(parts: Sequence[EncodedKeys]) -> EncodedKeys:
     return EncodedKeys(cp.concatenate(numbers), distinct)
 
 
-def joined_columns(parts: Iterable[dict[str, Column]]) -> dict[str, Column]:
-    """Join the columns of all parts by role. Each part is encoded before the next one is read."""
-    encoded = []
+def joined_columns(parts: Iterable[dict[str, Column]], *, only_pairs: bool) -> dict[str, Column]:
+    """Join the columns of all parts by role. Each part is encoded before the next one is read.
+
+    With `only_pairs`, for keys of the left and the right alone, rows that repeat the keys of others may be left out.
+    """
+    encoded: list[dict[str, Column]] = []
     for columns in parts:
         encoded.append({role: _encoded(columns.pop(role)) for role in list(columns)})
-        run_state.count_edges_read(next(iter(encoded[-1].values())).present.size)
-    return {role: _joined([part.pop(role) for part in encoded]) for role in list(encoded[0])}
+        sizes = [next(iter(part.values())).present.size for part in encoded]
+        run_state.count_edges_read(sizes[-1])
+        if only_pairs and 2 * sum(sizes[1:]) >= sizes[0]:
+            encoded = [_without_repeats(_of_all(encoded))]
+    return _of_all(encoded)
+
+
+def _of_all(parts: Sequence[dict[str, Column]]) -> dict[str, Column]:
+    if len(parts) == 1:
+        return parts[0]
+    return {role: _joined([part.pop(role) for part in parts]) for role in list(parts[0])}
+
+
+def _without_repeats(columns: dict[str, Column]) -> dict[str, Column]:
+    """Return each pair of keys once."""
+    if not all(bool(column.present.all()) for column in columns.values()):
+        raise HostNeeded("nulls")
+    numbers = distinct_pairs(*(column.values.numbers for column in columns.values()))
+    return {
+        role: Column(EncodedKeys(ids, column.values.distinct), cp.ones(ids.size, np.bool_))
+        for ids, (role, column) in zip(numbers, columns.items(), strict=True)
+    }
 
 
 def _encoded(column: Column) -> Column:

@@ -35,6 +35,9 @@ from mbe_stage.pipeline.io.text.layout import may_be_counts, refuse_other_layout
 _MOST_ROWS_AT_ONCE, _VALUE_BYTES = 1 << 27, (64, 256)
 """Most rows of a part of a Parquet file; and device memory for each value, of a number or of text."""
 
+_JOINED_BYTES = 32
+"""Device memory for each row while two columns of parts are joined and ordered."""
+
 _CUDF_REFUSES = (RuntimeError, ValueError, OverflowError, TypeError)
 
 _Bounds = dict[str, tuple[int, list[int]]]
@@ -98,7 +101,10 @@ def _read_parquet(path: Path, config: InputConfig, pool: DevicePool | None) -> D
             rows = DeviceRows(_columns(plan, sources, (first, n), bounds), n, source=str(path), format="parquet")
             return {role: rows.column(role, config.key_type) for role in rows.roles}
 
-        columns = joined_columns(map(part, range(0, plan.n_rows, most_rows)))
+        # Nothing else counts rows or needs their places.
+        is_plain = config.nulls == "error" and not config.keeps_rows and not config.is_undirected
+        only_pairs = is_plain and {*plan.chosen.names} == {"left", "right"} and plan.n_rows * _JOINED_BYTES > left_bytes
+        columns = joined_columns(map(part, range(0, plan.n_rows, most_rows)), only_pairs=only_pairs)
     _check_bounds(plan, bounds)
     return DeviceRows(
         columns=columns,

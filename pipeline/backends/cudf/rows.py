@@ -17,7 +17,10 @@ from mbe_stage.pipeline.backends.cudf.measures import times_of, weights_of
 
 @dataclass(frozen=True, slots=True)
 class DeviceRows(Rows):
-    """See `pipeline.backends.backend.Rows`; `columns` are by role, and converted ones if rows were read in parts."""
+    """See `pipeline.backends.backend.Rows`; `columns` are by role.
+
+    If rows were read in parts, columns are converted and may lack rows that repeat others.
+    """
 
     columns: dict[str, cudf.Series | Column]
     n: int
