@@ -144,13 +144,22 @@ class HistogramSink:
     Attributes
     ----------
     counts : Counter
-        ``(n_left, n_right) -> number of bicliques``.
+        ``(n_left, n_right) -> number of bicliques``, a new one at each access.
     """
 
     detail = Detail.SIZES
 
     def __init__(self) -> None:
-        self.counts: Counter[tuple[int, int]] = Counter()
+        # Other sinks need no compiled code, and importing Numba takes long.
+        from mbe_stage.bicliques.vertex_statistics import SizeCounts
+
+        self._sizes = SizeCounts()
+
+    @property
+    def counts(self) -> Counter[tuple[int, int]]:
+        """Return the number of bicliques of each size."""
+        left, right, numbers = (each.tolist() for each in self._sizes.sorted_rows())
+        return Counter(dict(zip(zip(left, right, strict=True), numbers, strict=True)))
 
     def accept(self, block: BicliqueBlock) -> None:
         """Take in a block."""
@@ -158,18 +167,11 @@ class HistogramSink:
             return
         assert block.left_sizes is not None
         assert block.right_sizes is not None
-        # Nearly all sizes are small: codes of 32 bits take half the time to sort.
-        bits = 16 if max(block.left_sizes.max(), block.right_sizes.max()) < 1 << 16 else 32
-        kind = np.uint32 if bits == 16 else np.uint64
-        joined = np.left_shift(block.left_sizes.astype(kind), kind(bits)) | block.right_sizes.astype(kind)
-        codes, numbers = np.unique(joined, return_counts=True)
-        lefts, rights = np.right_shift(codes, kind(bits)), codes & kind((1 << bits) - 1)
-        sizes = zip(lefts.tolist(), rights.tolist(), strict=True)
-        self.counts.update(dict(zip(sizes, numbers.tolist(), strict=True)))
+        self._sizes.add(block.left_sizes, block.right_sizes)
 
     def merge(self, other: HistogramSink) -> None:
         """Add the counts of another sink, which took other tasks."""
-        self.counts.update(other.counts)
+        self._sizes.merge(other._sizes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -85,11 +85,14 @@ class SizeCounts:
 
     def add(self, left_sizes: np.ndarray, right_sizes: np.ndarray) -> None:
         """Add the sizes of some bicliques; both ``(n_bicliques,) int32``."""
-        self._add_codes(_count_sizes(left_sizes, right_sizes, self._dense))
+        if _count_sizes(left_sizes, right_sizes, self._dense):
+            is_large = (left_sizes >= DENSE_SIZES) | (right_sizes >= DENSE_SIZES)
+            self.add_large(left_sizes[is_large], right_sizes[is_large])
 
     def add_large(self, left_sizes: np.ndarray, right_sizes: np.ndarray) -> None:
         """Count sizes with a side of `DENSE_SIZES` or more, without compiled code."""
-        self._add_codes(left_sizes.astype(np.int64) << 32 | right_sizes)
+        codes, counts = np.unique(left_sizes.astype(np.int64) << 32 | right_sizes, return_counts=True)
+        self._sparse.update(dict(zip(codes.tolist(), counts.tolist(), strict=True)))
 
     def add_dense(self, counts: np.ndarray) -> None:
         """Add the number of bicliques of each size below `DENSE_SIZES`, ``(DENSE_SIZES, DENSE_SIZES) int64``."""
@@ -107,21 +110,15 @@ class SizeCounts:
         self.add_dense(other._dense)
         self._sparse.update(other._sparse)
 
-    def _add_codes(self, codes: np.ndarray) -> None:
-        for code, count in zip(*np.unique(codes, return_counts=True), strict=True):
-            self._sparse[int(code)] += int(count)
-
     def sorted_rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return ``(n_left, n_right, n_bicliques)`` of every size that occurs, sorted by the first two."""
-        dense_left, dense_right = np.nonzero(self._dense)
-        codes = np.array(sorted(self._sparse), dtype=np.int64)
-        left = np.concatenate([dense_left, codes >> 32])
-        right = np.concatenate([dense_right, codes & 0xFFFFFFFF])
-        counts = np.concatenate(
-            [self._dense[dense_left, dense_right], np.array([self._sparse[int(c)] for c in codes], dtype=np.int64)]
-        )
-        order = np.lexsort((right, left))
-        return left[order].astype(np.int32), right[order].astype(np.int32), counts[order]
+        # NumPy finds the ones of a Boolean array much faster than numbers that are not zero.
+        left, right = np.divmod(np.flatnonzero(self._dense != 0), DENSE_SIZES)
+        others, numbers = (np.fromiter(each, np.int64) for each in (self._sparse.keys(), self._sparse.values()))
+        codes = np.concatenate([left << 32 | right, others])
+        order = np.argsort(codes)
+        counts = np.concatenate([self._dense[left, right], numbers])[order]
+        return (codes[order] >> 32).astype(np.int32), codes[order].astype(np.int32), counts
 
 
 def long_form(
@@ -197,19 +194,15 @@ def _merge(n_bicliques, largest_edges, largest_keys, other_n_bicliques, other_ed
 
 @compiled(INTS, INTS, int64[:, ::1])
 def _count_sizes(left_sizes, right_sizes, dense):
+    """Add the sizes for which there is an entry to `dense`; return the number of the others."""
     n_large = 0
     for i in range(left_sizes.size):
-        if left_sizes[i] < dense.shape[0] and right_sizes[i] < dense.shape[1]:
-            dense[left_sizes[i], right_sizes[i]] += 1
+        left, right = np.uint64(left_sizes[i]), np.uint64(right_sizes[i])
+        if left < dense.shape[0] and right < dense.shape[1]:
+            dense[left, right] += 1
         else:
             n_large += 1
-    large = np.empty(n_large, np.int64)
-    n_large = 0
-    for i in range(left_sizes.size):
-        if left_sizes[i] >= dense.shape[0] or right_sizes[i] >= dense.shape[1]:
-            large[n_large] = np.int64(left_sizes[i]) << 32 | np.int64(right_sizes[i])
-            n_large += 1
-    return large
+    return n_large
 
 
 @compiled(readonly(LONGS), *4 * [readonly(INTS)])
