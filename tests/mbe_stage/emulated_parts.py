@@ -242,15 +242,15 @@ def check_rows(rng: np.random.Generator) -> int:
         asked = np.array([distinct[lane % len(distinct)] ^ int(lane % 3 == 0) for lane in LANES], _U)
         assert by_all_lanes(of.is_among, asked, words, top, len(distinct)) == [row in distinct for row in asked]
     table, mask = of_arena(np.full(TABLE_SIZE, 0xA5A5A5A5, _U)), 0xFF & ~(1 << int(rng.integers(0, 12)))
-    mode, excluded = int(rng.choice([layout.COUNT, layout.WITHIN])), random_rows(rng, 9, 200)
+    mode, excluded = int(rng.choice([layout.COUNT, layout.SIZES])), random_rows(rng, 9, 200)
     earlier = excluded_list(rng, words, excluded)
     n_restricted, found_singles = by_all_lanes(of.restrict, words, earlier, _U(mask), top, table, mode)[0]
     restricted = [row & mask for row in excluded]
-    # Most repetitions are dropped, not all; within sizes, also rows inside others.
+    # Most repetitions are dropped, not all; in kernels that only count, also rows inside others.
     several = {row for row in restricted if row & (row - 1)}
     written = set(words[top : top + n_restricted].tolist())
-    drops = mode == layout.WITHIN and len(several) > 32
-    assert written < several if drops else written <= several if mode == layout.WITHIN else written == several
+    drops = mode == layout.COUNT and len(several) > 32
+    assert written < several if drops else written <= several if mode == layout.COUNT else written == several
     assert all(any(row & ~other == 0 for other in written) for row in several)
     assert n_restricted <= len([row for row in restricted if row & (row - 1)])
     assert found_singles == int(np.bitwise_or.reduce([0, *(row for row in restricted if row & (row - 1) == 0)]))
@@ -258,7 +258,11 @@ def check_rows(rng: np.random.Generator) -> int:
 
 
 def check_accumulator(rng: np.random.Generator) -> int:
-    """The roles of rows for a list child: numbered candidates, full rows counted, the largest of an earlier one."""
+    """The roles of rows for a list child: numbered candidates, full rows counted, the largest of an earlier one.
+
+    And kept columns, each with a number of its own.
+    """
+    from mbe_stage.bicliques.cuda.merged_columns import Table, assign_columns
     from mbe_stage.bicliques.cuda.two_step_paths import look_at_rows
 
     n_rows, n_left = int(rng.integers(2, 150)), 5
@@ -275,7 +279,13 @@ def check_accumulator(rng: np.random.Generator) -> int:
     assert found.most_earlier == max([0, *counts[:row].tolist()])
     assert [int(own.bits[other]) for other in candidates] == list(range(1, len(candidates) + 1))
     assert own.subsets[: len(candidates)].tolist() == candidates[: layout.MOST_KEY_ROWS]
-    return 1
+    own.columns = rng.integers(layout.NO_COLUMN, 3, n_rows).astype(np.int32)
+    kept = np.flatnonzero(own.columns != layout.NO_COLUMN)
+    numbers = by_all_lanes(assign_columns, Table(False, 2), Child(row, 0, n_rows, n_rows, 0), own, 0)
+    assert numbers == [(kept.size, kept.size)] * 32
+    assert own.columns[kept].tolist() == list(range(kept.size))
+    assert (np.delete(own.columns, kept) == layout.NO_COLUMN).all()
+    return 2
 
 
 def check_places_of_keys(rng: np.random.Generator) -> int:

@@ -95,7 +95,10 @@ def keep_columns(node, child, rows, own, numbers, mode, techniques):
         _note_recorded(rows.n_pairs, table, child, own)
     else:
         _note_walked(table, node, child, own, numbers)
-    n_columns, n_kept = _assign_columns(table, child, own, techniques)
+    n_columns, n_kept = assign_columns(table, child, own, techniques)
+    if mode == layout.COUNT and n_columns > layout.WORD_BITS and n_kept < 2 * n_columns < 2 * n_kept:
+        # Few are merged: that takes longer than smaller nodes save.
+        n_columns, _ = assign_columns(Table(False, table_size), child, own, techniques)
     is_merged = n_columns < n_kept
     if is_merged:
         _sort_by_column(n_columns, sizes, child, own)
@@ -159,7 +162,7 @@ def _note_walked(table, node, child, own, numbers):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _assign_columns(table, child, own, techniques):
+def assign_columns(table, child, own, techniques):
     """Give each column of the left set with a candidate its new column; return the numbers of both."""
     lane = np.int32(cuda.laneid)
     n_columns = np.int32(0)
@@ -172,7 +175,7 @@ def _assign_columns(table, child, own, techniques):
             if table.has_keys:
                 low, high = own.words[_U(table.size + 2 * k)], own.words[_U(table.size + 2 * k + 1)]
             else:
-                low = _U(own.columns[_U(k)] == _KEPT)
+                low = _U(own.columns[_U(k)] != layout.NO_COLUMN)
         is_kept = _U(low | high) != 0
         leader = k
         if table.has_keys:

@@ -22,6 +22,7 @@ from mbe_stage.device.warp import (
     count_bits,
     first_bit,
     lowest_bit,
+    max_all,
     next_tile,
     or_all,
     rank,
@@ -203,10 +204,9 @@ def union_of(words, top, n):
 def restrict(words, earlier, mask, top, table, mode):
     """Restrict the excluded rows to `mask`, and write those with two columns or more to `top`, each about once.
 
-    Most repetitions are left out: `table`, shared memory of the warp, keeps one row for each hash. So are most rows
-    inside others, if there are many and counts are within sizes; else that takes more time than it saves. The target
-    may overlap the list from below: a tile is read before it is written. Returns the number of rows written, and the
-    columns that are restrictions by themselves.
+    Most repetitions are left out: `table`, shared memory of the warp, keeps one row for each hash. So are rows inside
+    the widest, if there are many and bicliques are only counted. The target may overlap the list from below: a tile is
+    read before it is written. Returns the number of rows written, and the columns that are restrictions by themselves.
     """
     lane = np.int32(cuda.laneid)
     clear(table, layout.TABLE_SIZE)
@@ -223,44 +223,46 @@ def restrict(words, earlier, mask, top, table, mode):
             keep = cuda.atomic.cas(table, _U(_U(row * _HASH_FACTOR) >> _U(24)), _NONE, row) != row
         else:
             singles = _U(singles | row)
-        if mode == layout.WITHIN and keep and count_bits(row) > count_bits(widest):
+        if mode < layout.SIZES and keep and count_bits(row) > count_bits(widest):
             widest = row
         cuda.syncwarp()
         kept = append(keep, row, top, kept, words)
         tile = next_tile(tile)
     cuda.syncwarp()
-    if mode == layout.WITHIN and kept > 32:
+    if mode < layout.SIZES and kept > 32:
         kept = _drop_inside_widest(words, top, kept, widest)
     return kept, or_all(singles)
 
 
 @cuda.jit(device=True, forceinline=True)
 def _drop_inside_widest(words, top, n, widest):
-    """Keep rows of ``words[top:top + n]`` that lie inside no other of the lanes' `widest` rows; return their number.
+    """Keep rows of ``words[top:top + n]`` that lie inside none of the four widest of the lanes' `widest` rows.
 
-    Rows inside excluded ones exclude nothing more. A few rows hold most others, and are among the widest.
+    Rows inside excluded ones exclude nothing more, and a few hold most others. These come last. Returns the new number.
     """
     lane = np.int32(cuda.laneid)
-    outer = ballot(widest != 0)
-    outer = ballot(_is_inside_none(widest, outer, widest))
+    first, widest = _take_widest(widest)
+    second, widest = _take_widest(widest)
+    third, widest = _take_widest(widest)
+    fourth, widest = _take_widest(widest)
     kept = np.int32(0)
     tile = np.int32(0)
     while tile < n:
         row = word_at(np.int32(tile + lane), n, top, words)
-        keep = _is_inside_none(row, outer, widest)
+        keep = _U(row & ~first) != 0 and _U(row & ~second) != 0 and _U(row & ~third) != 0 and _U(row & ~fourth) != 0
         cuda.syncwarp()
         kept = append(keep, row, top, kept, words)
         tile = next_tile(tile)
+    cuda.syncwarp()
+    outer = (first if lane == 0 else second) if lane < 2 else (third if lane == 2 else fourth)
+    kept = append(lane < 4 and outer != 0, outer, top, kept, words)
     cuda.syncwarp()
     return kept
 
 
 @cuda.jit(device=True, forceinline=True)
-def _is_inside_none(row, lanes, outer):
-    """True if this lane's row is not 0, and lies inside no other row of some lanes."""
-    is_alone = row != 0
-    while lanes != 0:
-        source, lanes = lowest_bit(lanes)
-        other = shuffle_word(outer, source)
-        is_alone = is_alone and (_U(row & ~other) != 0 or row == other)
-    return is_alone
+def _take_widest(rows):
+    """Return the widest of the lanes' rows, and the rows, 0 for those inside it."""
+    lane = np.int32(cuda.laneid)
+    outer = shuffle_word(rows, np.int32(max_all(np.int32(count_bits(rows) << 5) + lane) & 31))
+    return outer, rows if _U(rows & ~outer) != 0 else _NONE
