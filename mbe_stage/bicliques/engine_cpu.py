@@ -40,8 +40,9 @@ TAKES_BARRIER = True
 
 _FIRST_SIZES: FirstSizes = (1 << 16, 1 << 15, 64)
 _SUBPROBLEMS_PER_THREAD = 32
-# Least cost of a subproblem: smaller ones are not worth their calls.
-_SUBPROBLEM_COST = 1 << 18
+# Least cost of a subproblem, and of one that is only counted, which takes less time: smaller ones are not worth their
+# calls.
+_SUBPROBLEM_COST, _COUNTED_COST = 1 << 18, 1 << 20
 # A search below this cost takes a fraction of a millisecond; only graphs with few edges may be below. It needs less
 # memory than this budget.
 _SMALL_COST, _FEW_EDGES, _SMALL_BYTES = 65536.0, 4096, 1 << 20
@@ -169,7 +170,8 @@ def run(
         remaining = tuple(ready.task_of(first, end) for first, end in left)
         return BicliqueBlock.empty(detail, pool.work_done, remaining)
 
-    n_subproblems = min(n_threads * _SUBPROBLEMS_PER_THREAD, 1 + int(total_cost / _SUBPROBLEM_COST))
+    least_cost = _COUNTED_COST if detail == Detail.COUNT else _SUBPROBLEM_COST
+    n_subproblems = min(n_threads * _SUBPROBLEMS_PER_THREAD, 1 + int(total_cost / least_cost))
     subproblems = subproblems_of(made.costs, ready.rows_of(tasks), n_subproblems)
     pool = WorkerPool(subproblems, execution.memory_budget_bytes, barrier, marker)
     workers = [Worker(pool, plan) for _ in range(n_threads)]
@@ -188,7 +190,7 @@ def _count_if_small(graph: BipartiteCSR, query: BicliqueQuery, execution: Execut
     if graph.n_edges >= _FEW_EDGES or execution.memory_budget_bytes < _SMALL_BYTES:
         return -1, -1
     # Making a core takes longer than the search.
-    core = core_of(graph, query) if query.containing_left or query.containing_right else whole(graph)
+    core = core_of(graph, query) if query.containing_left or query.containing_right else whole(graph, is_listed=False)
     constraints = size_constraints(query), size_constraints(query, is_swapped=True)
     return count_small(*core.arrays, constraints, _SMALL_COST)
 

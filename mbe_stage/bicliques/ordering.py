@@ -14,7 +14,7 @@ from numba.types import UniTuple
 from mbe_stage.bicliques.cpu.layout import subgraph_parts
 from mbe_stage.bicliques.cpu.prefetch import prefetch
 from mbe_stage.bicliques.cpu.techniques import ORDER, SIDE
-from mbe_stage.bicliques.reduction import Core, Groups, merged_twins
+from mbe_stage.bicliques.reduction import SUMS, Core, Groups, merged_twins
 from mbe_stage.errors import InvalidArgument
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import INTS, LONGS, compiled, steps_of
@@ -118,10 +118,11 @@ def arrange(offsets, members, vertices, places, row_side):
     n_left, n_right = offsets[_LEFT].size - 1, offsets[_RIGHT].size - 1
     left = merged_twins(offsets[_LEFT], members[_LEFT], n_right, vertices[_LEFT])
     right = merged_twins(offsets[_RIGHT], members[_RIGHT], n_left, vertices[_RIGHT])
-    degrees = np.zeros(left[1].size, np.int32), np.zeros(right[1].size, np.int32)
-    through = _count_degrees(offsets[_LEFT], members[_LEFT], left[1], right[0], degrees)
+    left_degrees, through_left = _degrees(offsets[_LEFT], members[_LEFT], left[0], right[0], left[1].size)
+    right_degrees, through_right = _degrees(offsets[_RIGHT], members[_RIGHT], right[0], left[0], right[1].size)
+    degrees = left_degrees, right_degrees
     if row_side == ANY_SIDE:
-        row_side = _LEFT if (through[_RIGHT] < through[_LEFT]) == SIDE else _RIGHT
+        row_side = _LEFT if (through_right < through_left) == SIDE else _RIGHT
     groups = (left[2], left[3]), (right[2], right[3])
     column_side = 1 - row_side
     columns, rows = groups[column_side], groups[row_side]
@@ -141,23 +142,25 @@ def arrange(offsets, members, vertices, places, row_side):
 
 
 @compiled()
-def _count_degrees(offsets, members, left_vertices, right_ids, degrees):
-    """Count the neighbours of each left and right group; return the sums of squared degrees."""
-    left_degrees, right_degrees = degrees
-    for left in range(left_vertices.size):
-        u, n = left_vertices[left], 0
-        # No branch on twins: it would be unpredictable.
-        for k in range(np.uint64(offsets[u]), np.uint64(offsets[u + 1])):
-            other = right_ids[np.uint64(members[k])]
-            right_degrees[np.uint64(max(other, 0))] += other >= 0
-            n += other >= 0
-        left_degrees[left] = n
-    through_left = through_right = int64(0)
-    for k in range(left_degrees.size):
-        through_left += int64(left_degrees[k]) * int64(left_degrees[k])
-    for k in range(right_degrees.size):
-        through_right += int64(right_degrees[k]) * int64(right_degrees[k])
-    return through_left, through_right
+def _degrees(offsets, members, ids, member_ids, n_groups):
+    """Return how many members of each row with an id have one, and the sum of the squares."""
+    degrees, sums = np.empty(n_groups + 1, np.int32), np.empty(min(SUMS, members.size) + 1, np.int64)
+    # Each is a difference of sums over all members: a loop over those of a row would end unpredictably.
+    row, group, before, total, through = np.uint64(0), np.uint64(0), int64(0), int64(0), int64(0)
+    for start in range(0, members.size, SUMS):
+        n = min(SUMS, members.size - start)
+        sums[0] = total
+        for k in range(n):
+            total += member_ids[np.uint64(members[start + k])] >= 0
+            sums[k + 1] = total
+        while row < np.uint64(ids.size) and offsets[row + np.uint64(1)] <= start + n:
+            end, is_first = sums[np.uint64(offsets[row + np.uint64(1)] - start)], ids[row] >= 0
+            degrees[group] = end - before
+            through += (end - before) * (end - before) * is_first
+            group += np.uint64(is_first)
+            before = end
+            row += np.uint64(1)
+    return degrees[:n_groups], through
 
 
 @compiled()
@@ -224,12 +227,12 @@ def _write_rows(lists, vertices, column_ids, order, degrees, column_starts, n_ed
         node[column] = column_starts[column + 1] - column_starts[column]
         node[n_columns + column] = node[column_ids_at + column] = column
     node[2 * n_columns] = n_columns
-    starts = np.empty(n_rows, np.int64)
-    node[row_offsets] = 0
+    starts, n_before = np.empty(n_rows, np.int64), 0
     for row in range(n_rows):
         starts[row] = offsets[np.uint64(vertices[np.uint64(order[row])])]
-        node[row_ids_at + row] = row
-        node[row_offsets + row + 1] = node[row_offsets + row] + degrees[np.uint64(order[row])]
+        node[row_ids_at + row], node[row_offsets + row] = row, n_before
+        n_before += degrees[np.uint64(order[row])]
+    node[row_offsets + n_rows] = n_before
     for row in range(n_rows):
         prefetch(members, starts[min(row + _AHEAD, n_rows - 1)])
         written, end = np.uint64(row_members + node[row_offsets + row]), row_members + node[row_offsets + row + 1]

@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numba import int64, njit
+from numba import int64
 
+from mbe_stage.bicliques.cpu.prefetch import prefetch
 from mbe_stage.bicliques.cpu.techniques import TWINS
 from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.graphs import subgraphs
@@ -28,7 +29,6 @@ from mbe_stage.graphs.csr import transposed
 from mbe_stage.graphs.subgraphs import common_neighbours, peel_to_core, ranks, subgraph
 from mbe_stage.runtime.compile_ahead import CompileStep
 from mbe_stage.runtime.jit import INTS, LONGS, compiled, steps_of
-from mbe_stage.splitmix import INCREMENT, finalised
 
 # If a step keeps a smaller share of the edges, it is repeated. If the core is nearly as large as the graph, few edges
 # belong to no wanted biclique.
@@ -36,6 +36,12 @@ _SPARSE = 0.4
 # If the first step of the core would remove a smaller share of the edges, computing it takes longer than searching
 # without it.
 _FEW = 0.1
+# Slots of the table of rows are prefetched this many rows ahead.
+_AHEAD = 8
+SUMS = 2048
+"""Sums over this many entries of a graph are kept at a time, in the processor's nearest cache."""
+# From the golden ratio: spreads the bits of a number over 32.
+_MULTIPLIER = np.uint32(0x9E3779B1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,7 +81,7 @@ class Core(NamedTuple):
     ----------
     graph : BipartiteCSR
     left_vertices, right_vertices : int32
-        The user's ids of its vertices, ascending.
+        The user's ids of its vertices, ascending; empty if it is the whole graph and they are not listed (`whole`).
     """
 
     graph: BipartiteCSR
@@ -93,7 +99,11 @@ class Core(NamedTuple):
         if left_alive.all() and right_alive.all():
             return self
         part = subgraph(self.graph, left_alive, right_alive, ranks(left_alive), ranks(right_alive))
-        return Core(part, self.left_vertices[left_alive], self.right_vertices[right_alive])
+        # Indexing by flags takes longer than listing them.
+        left, right = (np.flatnonzero(alive).astype(np.int32) for alive in (left_alive, right_alive))
+        if self.left_vertices.size or self.right_vertices.size:
+            left, right = self.left_vertices[left], self.right_vertices[right]
+        return Core(part, left, right)
 
     def without_weak_edges(self, query: BicliqueQuery, n_edges: int) -> Core:
         """Return the part without edges of no wanted biclique, or itself if removing them does not pay.
@@ -114,27 +124,28 @@ class Core(NamedTuple):
         return core
 
 
-def whole(graph: BipartiteCSR) -> Core:
-    """Return the user's whole graph."""
-    return Core(graph, np.arange(graph.n_left, dtype=np.int32), np.arange(graph.n_right, dtype=np.int32))
+def whole(graph: BipartiteCSR, *, is_listed: bool = True) -> Core:
+    """Return the user's whole graph, with its vertices if `is_listed`: a large graph takes memory for them."""
+    n_left, n_right = (graph.n_left, graph.n_right) if is_listed else (0, 0)
+    return Core(graph, np.arange(n_left, dtype=np.int32), np.arange(n_right, dtype=np.int32))
 
 
 def core_of(graph: BipartiteCSR, query: BicliqueQuery, *, is_exact: bool = True) -> Core:
     """Return the part whose vertices pass the query's minimum sizes and are adjacent to all required vertices.
 
-    Isolated vertices may stay; unless `is_exact`, a few others may stay too.
+    Isolated vertices may stay; unless `is_exact`, a few others may stay too, and those of a whole graph are not listed.
     """
     if (query.min_left, query.min_right, query.containing_left, query.containing_right) == (1, 1, (), ()):
-        return whole(graph)
+        return whole(graph, is_listed=is_exact)
     if not is_exact and not query.containing_left and not query.containing_right:
         n_left = _edges_of_few(graph.left_offsets, query.min_right)
         if n_left + _edges_of_few(graph.right_offsets, query.min_left) < _FEW * graph.n_edges:
-            return whole(graph)
+            return whole(graph, is_listed=False)
     left_alive, right_alive = common_neighbours(graph, query.containing_left, query.containing_right)
     if not (left_alive[list(query.containing_left)].all() and right_alive[list(query.containing_right)].all()):
         left_alive[:] = False
     peel_to_core(graph, left_alive, right_alive, query.min_left, query.min_right)
-    return whole(graph).only(left_alive, right_alive)
+    return whole(graph, is_listed=is_exact).only(left_alive, right_alive)
 
 
 @compiled(LONGS, int64)
@@ -219,7 +230,7 @@ def merged_twins(offsets, members, n_members, vertices):
     n_members : int
         All members are below it.
     vertices : (n_rows,) int32
-        The user's vertex of each row, ascending.
+        The user's vertex of each row, ascending; empty if it is the row itself.
 
     Returns
     -------
@@ -236,73 +247,93 @@ def merged_twins(offsets, members, n_members, vertices):
         ids[row] = n_groups if firsts[row] == row else -1
         rows[np.uint64(n_groups)] = row
         n_groups += firsts[row] == row
-    starts = np.zeros(n_groups + 2, np.int64)
+    starts, n_before = np.zeros(n_groups + 2, np.int64), 0
     for row in range(firsts.size):
         starts[np.uint64(ids[np.uint64(max(firsts[row], 0))] + 2)] += firsts[row] >= 0
     for k in range(2, n_groups + 2):
-        starts[k] += starts[k - 1]
-    behind = np.empty(starts[n_groups + 1], np.int32)
+        n_before += starts[k]
+        starts[k] = n_before
+    behind = np.empty(n_before, np.int32)
     # Each start begins as the begin of its group, and ends as its end.
     for row in range(firsts.size):
         if firsts[row] < 0:
             continue
         place = np.uint64(ids[np.uint64(firsts[row])] + 1)
-        behind[np.uint64(starts[place])] = vertices[row]
+        behind[np.uint64(starts[place])] = vertices[row] if vertices.size else row
         starts[place] += 1
     return ids, rows[:n_groups], starts[:-1], behind
 
 
-_mix = njit(inline="always")(finalised)
+@compiled()
+def _hashes(offsets, members):
+    """Return a hash of the entries of each row."""
+    hashes, sums = np.empty(offsets.size - 1, np.uint32), np.empty(min(SUMS, members.size) + 1, np.uint32)
+    # Each is a difference of sums over all entries: a loop over those of a row would end unpredictably.
+    row, before, total = np.uint64(0), np.uint32(0), np.uint64(0)
+    for start in range(0, members.size, SUMS):
+        n = min(SUMS, members.size - start)
+        for k in range(n):
+            mixed = np.uint32(np.uint32(members[start + k] + 1) * _MULTIPLIER)
+            mixed = np.uint32((mixed ^ (mixed >> np.uint32(15))) * _MULTIPLIER)
+            sums[k + 1] = mixed ^ (mixed >> np.uint32(16))
+        sums[0] = total
+        for k in range(1, n + 1):
+            total += np.uint64(sums[k])
+            sums[k] = total
+        while row < np.uint64(hashes.size) and offsets[row + np.uint64(1)] <= start + n:
+            end = sums[np.uint64(offsets[row + np.uint64(1)] - start)]
+            hashes[row] = end - before
+            before = end
+            row += np.uint64(1)
+    return hashes
 
 
 @compiled()
 def _first_twins(offsets, members, n_members):
     """Return the first row with the same entries as each row; -1 for an empty row.
 
-    Rows with one entry are looked up by that entry. For other rows there is a table with open addressing: a first row's
-    slot holds its hash, and its number plus one.
+    Rows with one entry are looked up by that entry. For other rows there is a table with open addressing: the slot of a
+    first row holds its number plus one.
     """
     n_rows = offsets.size - 1
     if members.size == 0:
         return np.full(n_rows, -1, np.int32)
     firsts, several, n_several = np.empty(n_rows, np.int32), np.empty(n_rows, np.int32), np.uint64(0)
-    # No branch on the number of entries: it would be unpredictable. The last place is for rows without a single entry.
-    first_of_entry, last_entry = np.empty(n_members + 1, np.int32), np.uint64(members.size - 1)
+    # No branch on the number of entries: it would be unpredictable. The last two places are for rows with several
+    # entries, which find themselves, and for empty ones.
+    first_of_entry, last_entry = np.empty(n_members + 2, np.int32), np.uint64(members.size - 1)
     for row in range(n_rows - 1, -1, -1):
         start = np.uint64(offsets[np.uint64(row)])
-        is_one, entry = offsets[np.uint64(row + 1)] - np.int64(start) == 1, np.int64(members[min(start, last_entry)])
-        first_of_entry[np.uint64(entry if is_one else n_members)] = row
+        n, entry = offsets[np.uint64(row + 1)] - np.int64(start), np.int64(members[min(start, last_entry)])
+        first_of_entry[np.uint64(entry if n == 1 and TWINS else n_members)] = row
+    first_of_entry[n_members + 1] = -1
     for row in range(n_rows):
         start = np.uint64(offsets[row])
-        n, known = offsets[row + 1] - offsets[row], np.int64(first_of_entry[np.uint64(members[min(start, last_entry)])])
-        first = known if n == 1 and TWINS else row
-        firsts[row] = first if n > 0 else -1
+        n, entry = offsets[row + 1] - np.int64(start), np.int64(members[min(start, last_entry)])
+        first_of_entry[n_members] = row
+        firsts[row] = first_of_entry[np.uint64(entry if n == 1 and TWINS else n_members + (n == 0))]
         several[n_several] = row
         n_several += np.uint64(n > 1 and TWINS)
-    hashes, n_slots = np.empty(n_several, np.uint32), 2
-    # A separate loop, so that the table's cache misses overlap later.
-    for k in range(n_several):
-        row, total = several[k], np.uint64(0)
-        for j in range(np.uint64(offsets[row]), np.uint64(offsets[row + 1])):
-            total += _mix(np.uint64(members[j]) + INCREMENT)
-        hashes[k] = total
+    hashes, n_slots = _hashes(offsets, members), 2
     while n_slots < 2 * n_several:
         n_slots *= 2
-    slots, last, half = np.zeros(n_slots, np.uint64), np.uint64(n_slots - 1), np.uint64(32)
+    slots, last = np.zeros(n_slots, np.uint32), np.uint64(n_slots - 1)
     for i in range(n_several):
-        row, tag = several[i], np.uint64(hashes[i])
-        start, n = np.uint64(offsets[row]), np.uint64(offsets[row + 1] - offsets[row])
-        slot = tag & last
-        while slots[slot] != np.uint64(0):
-            other = np.int64(slots[slot] & np.uint64(0xFFFFFFFF)) - 1
-            if slots[slot] >> half == tag and offsets[other + 1] - offsets[other] == np.int64(n):
+        later = np.uint64(several[min(i + np.uint64(_AHEAD), n_several - np.uint64(1))])
+        prefetch(slots, np.int64(np.uint64(hashes[later]) & last))
+        own = np.uint64(several[i])
+        start, n = np.uint64(offsets[own]), offsets[own + np.uint64(1)] - offsets[own]
+        slot = np.uint64(hashes[own]) & last
+        while slots[slot] != 0:
+            other = np.uint64(slots[slot] - 1)
+            if hashes[other] == hashes[own] and offsets[other + np.uint64(1)] - offsets[other] == n:
                 other_start, difference = np.uint64(offsets[other]), np.int32(0)
-                for k in range(n):
+                for k in range(np.uint64(n)):
                     difference |= members[start + k] ^ members[other_start + k]
                 if difference == 0:
-                    firsts[row] = other
+                    firsts[own] = other
                     break
             slot = (slot + np.uint64(1)) & last
-        if firsts[row] == row:
-            slots[slot] = tag << half | np.uint64(row + 1)
+        if firsts[own] == np.int64(own):
+            slots[slot] = own + np.uint64(1)
     return firsts

@@ -172,15 +172,20 @@ def _peel_to_core(offsets, members, alive, degree, least):
 @compiled()
 def _sweep(offsets, members, alive, degree, other_degree, least):
     """Clear the vertices of a side with fewer than `least` live neighbours; return their number."""
-    n_cleared = 0
+    cleared, n_cleared = np.empty(alive.size, np.int32), 0
     for vertex in range(alive.size):
-        # A single branch, nearly always predicted.
-        if alive[vertex] & (degree[vertex] < least):
-            alive[vertex] = False
-            n_cleared += 1
-            # Unsigned indices save the check for negative ones.
-            for k in range(np.uint64(offsets[vertex]), np.uint64(offsets[vertex + 1])):
-                other_degree[np.uint64(members[k])] -= 1
+        is_cleared = alive[vertex] & (degree[vertex] < least)
+        # Many vertices may have a single neighbour: only of larger degrees, a branch is nearly always predicted.
+        if least > 2 and not is_cleared:
+            continue
+        cleared[np.uint64(n_cleared)] = vertex
+        n_cleared += is_cleared
+        alive[vertex] &= not is_cleared
+    for i in range(n_cleared):
+        # Unsigned indices save the check for negative ones.
+        own = np.uint64(cleared[i])
+        for k in range(np.uint64(offsets[own]), np.uint64(offsets[own + np.uint64(1)])):
+            other_degree[np.uint64(members[k])] -= 1
     return n_cleared
 
 

@@ -241,6 +241,27 @@ def _find(words, top, hashes_at, last, hashed, ints, starts_at, candidates_at, s
     return -1
 
 
+@njit(inline="always")
+def count_leading(node, one, end, other, other_end, leads, other_leads):
+    """Count the left set of two columns, and each that leads and has a row without the other.
+
+    Parameters
+    ----------
+    one, end, other, other_end : int
+        The rows of the two are ``node[one:end]`` and ``node[other:other_end]``.
+    leads, other_leads : bool
+        True if the column begins with the child's row.
+    """
+    is_more = other_is_more = False
+    while one < end and other < other_end and not (is_more and other_is_more):
+        first, second = node[one], node[other]
+        is_more |= first < second
+        other_is_more |= second < first
+        one += first <= second
+        other += second <= first
+    return 1 + (leads and (is_more or one < end)) + (other_leads and (other_is_more or other < other_end))
+
+
 @compiled(nrt=False)
 def intersect(ints, at, n, node, first, end):
     """Keep of the ascending list at ``ints[at]`` what is in ``node[first:end]``, ascending; return the length."""

@@ -38,6 +38,7 @@ from mbe_stage.bicliques.cpu.merged_columns import (
     collect_columns,
     collect_words,
     columns_room,
+    count_leading,
     drop_narrow_excluded,
     intersect,
     weighed_columns,
@@ -180,18 +181,26 @@ def _count_pair_of_columns(child, n_path, worker, sizes):
     """Count the bicliques of a child with one column or two, if their lists alone tell them; return whether they do.
 
     All rows of a single column hold the whole left set, and are later ones. Of two columns, each is a left set of an
-    earlier row by itself if it has any; one that stands for too few left vertices is none that is wanted.
+    earlier row by itself if it has any; one that stands for too few left vertices is none that is wanted. A column that
+    begins with the child's row is a left set if one of its rows does not hold the other.
     """
     node, row, control = child.node, child.row, worker.control
     a, b = node[child.left_at], node[child.left_end - 1]
     one = child.column_members + node[child.column_offsets + a]
     other = child.column_members + node[child.column_offsets + b]
+    end = child.column_members + node[child.column_offsets + a + 1]
+    other_end = child.column_members + node[child.column_offsets + b + 1]
     if a != b:
         prefetch_column(child, child.left_at, 0)
         prefetch_column(child, child.left_at + 1, 0)
-        for first, column in ((one, a), (other, b)):
-            if node[first] == row and node[child.column_weights + column] >= sizes.constraints[MIN_LEFT]:
+        leads = node[one] == row and node[child.column_weights + a] >= sizes.constraints[MIN_LEFT]
+        other_leads = node[other] == row and node[child.column_weights + b] >= sizes.constraints[MIN_LEFT]
+        if leads or other_leads:
+            if sizes.are_exact or n_path + 1 < sizes.constraints[MIN_RIGHT]:
                 return False
+            control[layout.WORK] += 8 + (end - one) + (other_end - other)
+            control[layout.COUNT] += count_leading(node, one, end, other, other_end, leads, other_leads)
+            return True
         while node[one] != node[other] and node[one] < row and node[other] < row:
             is_behind = node[one] < node[other]
             one += is_behind
@@ -200,8 +209,6 @@ def _count_pair_of_columns(child, n_path, worker, sizes):
     if node[one] == node[other] and node[one] < row:
         return True
     n_right = n_path + np.int64(sizes.right_multiplicities[node[child.row_ids + row]])
-    end = child.column_members + node[child.column_offsets + a + 1]
-    other_end = child.column_members + node[child.column_offsets + b + 1]
     while (sizes.are_exact or n_right < sizes.constraints[MIN_RIGHT]) and one < end and other < other_end:
         first, second = node[one], node[other]
         if first == second and first > row:
@@ -393,10 +400,11 @@ def _divide_rows(child, columns, full, n_path, n_nonzero, payload_at, can_merge,
 def _visit_list_child(child, worker, sizes, output):
     """A child with more left vertices than a word has bits."""
     counts, nonzero, node, row = worker.counts, worker.nonzero, child.node, child.row
-    n_counted = n_members = _NONE
-    frame = worker.frames[child.depth]
+    frame, n_counted, n_members = worker.frames[child.depth], _NONE, _NONE
     base = first_in_words(frame[layout.N_ROWS], frame[layout.N_EXCLUDED])
-    if row >= base:
+    # To count below a few short lists costs less than the words of the whole graph, if it has none yet.
+    is_short = (frame[layout.N_ROWS] - row) * (child.left_end - child.left_at) < frame[layout.N_COLUMNS]
+    if row >= base and not (output is None and is_short and frame[layout.WORDS_TOP] == frame[layout.WORDS]):
         status, n_path, collected = _collect_last_rows(child, base, worker, sizes, output)
         if status != OK or n_path == 0:
             return status
