@@ -15,7 +15,6 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import scipy.sparse
 
 from mbe_stage.errors import StageError
 from mbe_stage.pipeline.config.model import InputConfig
@@ -23,7 +22,6 @@ from mbe_stage.pipeline.config.setting_names import setting
 from mbe_stage.pipeline.errors import InputError
 from mbe_stage.pipeline.io.compression import read_all
 from mbe_stage.pipeline.io.raw import Place, RawEdges, as_array, choose_columns
-from mbe_stage.pipeline.io.sparse import matrix_edges
 
 
 def read(path: Path, config: InputConfig) -> RawEdges:
@@ -35,6 +33,11 @@ def read(path: Path, config: InputConfig) -> RawEdges:
     try:
         with np.load(opened(), allow_pickle=False) as archive:
             if "format" in archive.files and "shape" in archive.files:
+                # Imported here, because it takes as long as reading a small graph.
+                import scipy.sparse
+
+                from mbe_stage.pipeline.io.sparse import matrix_edges
+
                 return matrix_edges(scipy.sparse.load_npz(opened()), str(path), "npz", config)
             with zipfile.ZipFile(opened()) as members:
                 arrays = _shapes(members)
