@@ -25,17 +25,18 @@ from tests.rapids.on_arrow import PACKAGE, cudf_backend
 DAY = datetime.datetime(2024, 1, 31)
 
 
-@pytest.fixture(scope="module", params=[None, 3], ids=["at once", "in parts"])
+@pytest.fixture(scope="module", params=["at once", "in parts", "pairs"])
 def backend(request: pytest.FixtureRequest) -> Iterator[Any]:
     with cudf_backend() as found:
-        yield found if request.param is None else in_parts(found, request.param)
+        yield found if request.param == "at once" else in_parts(found, 3, as_pairs=request.param == "pairs")
 
 
-def in_parts(backend: Any, most_rows: int) -> Any:
-    """Return a backend that reads rows in parts."""
+def in_parts(backend: Any, most_rows: int, *, as_pairs: bool) -> Any:
+    """Return a backend that reads rows in parts, and as distinct pairs where only these count."""
 
     class InParts(type(backend)):  # type: ignore[misc]
         at_once = backend
+        n_held = 0
 
         def readers(self, config: InputConfig, source: object) -> Any:
             read, read_on_host = backend.readers(config, source)
@@ -51,11 +52,15 @@ def in_parts(backend: Any, most_rows: int) -> Any:
 
                 if rows.n <= most_rows:
                     return rows
-                return replace(rows, columns=joined_columns(map(part, range(0, rows.n, most_rows))))
+                only_pairs = as_pairs and encoded.are_only_pairs(rows.roles, config)
+                parts = map(part, range(0, rows.n, most_rows))
+                columns = encoded.joined_columns(parts, only_pairs=only_pairs)
+                InParts.n_held = next(iter(columns.values())).present.size
+                return replace(rows, columns=columns)
 
             return read_parts, read_on_host
 
-    joined_columns = importlib.import_module(f"{PACKAGE}.encoded").joined_columns
+    encoded = importlib.import_module(f"{PACKAGE}.encoded")
     return InParts()
 
 
@@ -99,6 +104,21 @@ def test_keys_of_every_kind(backend: Any, left: str, right: str) -> None:
 def test_requested_key_types(backend: Any, key_type: str, name: str) -> None:
     config = InputConfig(key_type=key_type)  # type: ignore[arg-type]
     assert isinstance(agreed(backend, config, table(left=KEYS[name], right=[1, 2, 3, 4, 5])), dict)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_pairs(backend: Any, request: pytest.FixtureRequest, seed: int) -> None:
+    chance, n = np.random.default_rng(seed), 200
+    source = table(left=chance.integers(-3, 3, n), right=chance.choice(["a", "b", "ü", "10", "9"], n))
+    plain = InputConfig(left="left", right="right")
+    assert isinstance(agreed(backend, plain, source), dict)
+    if hasattr(backend, "n_held"):
+        assert backend.n_held < 60 if request.node.callspec.params["backend"] == "pairs" else backend.n_held == n
+    for all_rows in (plain.keeping_rows(), InputConfig(left="left", right="right", nulls="drop"), plain.of_one_set()):
+        agreed(backend, all_rows, source)
+        assert not hasattr(backend, "n_held") or backend.n_held == n
+    with_null = source.set_column(1, "right", pa.array(source["right"].to_pylist(), mask=np.arange(n) == 30 * seed))
+    assert "no value" in str(agreed(backend, plain, with_null))
 
 
 @pytest.mark.parametrize("seed", range(6))

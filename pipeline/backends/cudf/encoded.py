@@ -12,6 +12,7 @@ import numpy as np
 from mbe_stage.pipeline import run_state
 from mbe_stage.pipeline.backends.backend import Column, HostNeeded
 from mbe_stage.pipeline.backends.cudf.keys import distinct_pairs, factorised
+from mbe_stage.pipeline.config.model import InputConfig
 
 MOST_ROWS = 2**31 - 1
 """Most rows of a cuDF column."""
@@ -59,10 +60,15 @@ def joined(parts: Sequence[EncodedKeys]) -> EncodedKeys:
     return EncodedKeys(cp.concatenate(numbers), distinct)
 
 
+def are_only_pairs(roles: Iterable[str], config: InputConfig) -> bool:
+    """Return whether nothing depends on rows that repeat the keys of others, except their number."""
+    return {*roles} == {"left", "right"} and config.nulls == "error" and not (config.keeps_rows or config.is_undirected)
+
+
 def joined_columns(parts: Iterable[dict[str, Column]], *, only_pairs: bool) -> dict[str, Column]:
     """Join the columns of all parts by role. Each part is encoded before the next one is read.
 
-    With `only_pairs`, for keys of the left and the right alone, rows that repeat the keys of others may be left out.
+    With `only_pairs` (`are_only_pairs`), rows that repeat the keys of others may be left out.
     """
     encoded: list[dict[str, Column]] = []
     for columns in parts:

@@ -17,7 +17,7 @@ from mbe_stage.pipeline.backends.arrow.plain import as_plain, is_text, plain_typ
 from mbe_stage.pipeline.backends.backend import Column, HostNeeded, Rows
 from mbe_stage.pipeline.backends.cudf.buffers import SIGNED_INTEGERS, kind_of
 from mbe_stage.pipeline.backends.cudf.byte_checks import count_rows
-from mbe_stage.pipeline.backends.cudf.encoded import MOST_ROWS, joined_columns
+from mbe_stage.pipeline.backends.cudf.encoded import MOST_ROWS, are_only_pairs, joined_columns
 from mbe_stage.pipeline.backends.cudf.files import have_page_checksums, integer_bounds, opened
 from mbe_stage.pipeline.backends.cudf.memory import DevicePool
 from mbe_stage.pipeline.backends.cudf.rows import DeviceRows
@@ -101,9 +101,7 @@ def _read_parquet(path: Path, config: InputConfig, pool: DevicePool | None) -> D
             rows = DeviceRows(_columns(plan, sources, (first, n), bounds), n, source=str(path), format="parquet")
             return {role: rows.column(role, config.key_type) for role in rows.roles}
 
-        # Nothing else counts rows or needs their places.
-        is_plain = config.nulls == "error" and not config.keeps_rows and not config.is_undirected
-        only_pairs = is_plain and {*plan.chosen.names} == {"left", "right"} and plan.n_rows * _JOINED_BYTES > left_bytes
+        only_pairs = plan.n_rows * _JOINED_BYTES > left_bytes and are_only_pairs(plan.chosen.names, config)
         columns = joined_columns(map(part, range(0, plan.n_rows, most_rows)), only_pairs=only_pairs)
     _check_bounds(plan, bounds)
     return DeviceRows(
