@@ -78,6 +78,15 @@ class SizeCounts:
         self._dense = np.zeros((DENSE_SIZES, DENSE_SIZES), np.int64)
         self._sparse: Counter[int] = Counter()
 
+    def __getstate__(self) -> list[np.ndarray]:
+        """Return the sizes that occur: most do not, and a sink is sent for each task."""
+        return [each.astype(np.int64) for each in self.sorted_rows()]
+
+    def __setstate__(self, rows: list[np.ndarray]) -> None:
+        """Restore the counts."""
+        self.__init__()  # type: ignore[misc]
+        self.add_counts(*rows)
+
     @property
     def n_bytes(self) -> int:
         """Bytes of the dense counts; the sparse ones are few."""

@@ -191,7 +191,10 @@ def edge_sqrt(
         best,
         np.int64(most_steps),
     )
-    left_ids, right_ids = graph.edges()
+    # The others add nothing to any sum.
+    covered = np.flatnonzero(best[0])
+    best = best[:, covered]
+    left_ids, right_ids = np.searchsorted(graph.left_offsets, covered, side="right") - 1, graph.left_members[covered]
     left_degrees, right_degrees = graph.left_degrees, graph.right_degrees
     by_left_share, by_right_share = best[1] / left_degrees[left_ids], best[2] / right_degrees[right_ids]
     return EdgeScores(

@@ -42,7 +42,7 @@ def read(path: Path, config: InputConfig) -> RawEdges:
             with zipfile.ZipFile(opened()) as members:
                 arrays = _shapes(members)
             return _pair(path, arrays, archive, config)
-    except StageError:
+    except (StageError, ImportError):
         raise
     except Exception as error:  # noqa: BLE001 - NumPy, SciPy and zipfile raise nearly any for a damaged archive
         raise _damaged(path, " ".join(str(error).split()) or type(error).__name__) from None

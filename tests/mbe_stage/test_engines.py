@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 from collections import Counter
 from pathlib import Path
 
@@ -170,6 +171,9 @@ def test_every_pause_grow_and_share_path(threads: int, block_bytes: int, monkeyp
         for block in engine_cpu.run(graph, query, execution, Detail.SIZES, first_sizes=(1, 1, 1)):
             histogram.accept(block)
         assert histogram.counts == sizes_of(wanted(graph, query))
+        sent = pickle.dumps(histogram)
+        assert pickle.loads(sent).counts == histogram.counts
+        assert len(sent) < 10_000
         assert sink.table().as_set() == wanted(graph)
         assert counted == len(sink.table()) == len(wanted(graph))
 

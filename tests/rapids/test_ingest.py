@@ -283,6 +283,7 @@ def test_repeated_pairs_in_parts(
         found = assert_agree(ingest, asked)
         assert isinstance(found, dict)
         assert "by cudf.read_parquet" in reader_of(caplog)
+    assert len(sizes) == 2
     # 80 x 30 pairs, and the rows of the last parts.
     assert all(size < 2400 + 2000 for size in sizes) if joined_bytes else sizes == [20_500] * 2
     # All rows count here.
