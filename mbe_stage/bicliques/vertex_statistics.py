@@ -78,11 +78,11 @@ class SizeCounts:
         self._dense = np.zeros((DENSE_SIZES, DENSE_SIZES), np.int64)
         self._sparse: Counter[int] = Counter()
 
-    def __getstate__(self) -> list[np.ndarray]:
+    def __getstate__(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the sizes that occur: most do not, and a sink is sent for each task."""
-        return [each.astype(np.int64) for each in self.sorted_rows()]
+        return self.sorted_rows()
 
-    def __setstate__(self, rows: list[np.ndarray]) -> None:
+    def __setstate__(self, rows: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
         """Restore the counts."""
         self.__init__()  # type: ignore[misc]
         self.add_counts(*rows)
@@ -108,10 +108,10 @@ class SizeCounts:
         self._dense += counts
 
     def add_counts(self, left_sizes: np.ndarray, right_sizes: np.ndarray, counts: np.ndarray) -> None:
-        """Add the number of bicliques of each size, in the form of `sorted_rows`; all ``(n,) int64``."""
+        """Add the number of bicliques of each size, in the form of `sorted_rows`."""
         is_dense = (left_sizes < DENSE_SIZES) & (right_sizes < DENSE_SIZES)
         self._dense[left_sizes[is_dense], right_sizes[is_dense]] += counts[is_dense]
-        codes = left_sizes << 32 | right_sizes
+        codes = left_sizes.astype(np.int64) << 32 | right_sizes
         self._sparse.update(dict(zip(codes[~is_dense].tolist(), counts[~is_dense].tolist(), strict=True)))
 
     def merge(self, other: SizeCounts) -> None:

@@ -191,7 +191,7 @@ def edge_sqrt(
         best,
         np.int64(most_steps),
     )
-    # The others add nothing to any sum.
+    # Edges that no candidate covers add nothing to any sum.
     covered = np.flatnonzero(best[0])
     best = best[:, covered]
     left_ids, right_ids = np.searchsorted(graph.left_offsets, covered, side="right") - 1, graph.left_members[covered]

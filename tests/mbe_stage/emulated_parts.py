@@ -260,7 +260,7 @@ def check_rows(rng: np.random.Generator) -> int:
 def check_accumulator(rng: np.random.Generator) -> int:
     """The roles of rows for a list child: numbered candidates, full rows counted, the largest of an earlier one.
 
-    And kept columns, each with a number of its own.
+    Kept columns that are not merged have a number each.
     """
     from mbe_stage.bicliques.cuda.merged_columns import Table, assign_columns
     from mbe_stage.bicliques.cuda.two_step_paths import look_at_rows

@@ -252,6 +252,26 @@ def test_reduction_leaves_no_twins_and_no_isolated_vertices() -> None:
         assert all(rows)
 
 
+def test_twins_among_rows_of_one_hash_and_at_ends_of_blocks_of_sums() -> None:
+    pairs = np.column_stack(np.triu_indices(1000, 1)).astype(np.int32)
+    hashes = reduction._hashes(np.arange(0, pairs.size + 1, 2), pairs.ravel())
+    _, inverse, counts = np.unique(hashes, return_inverse=True, return_counts=True)
+    rows = [row.tolist() for row in pairs[counts[inverse] > 1]]
+    assert len(rows) > 20
+    # A row and an empty one at the end of a block, a row of a whole block, and longer ones.
+    rows += [*rows, list(range(-4 * len(rows) % reduction.SUMS)), [], list(range(reduction.SUMS)), []]
+    rows += [list(range(5000)), [7], [8], [7], [], list(range(5000))]
+    left, right = np.concatenate(rows).astype(np.int32), np.repeat(np.arange(len(rows)), [len(row) for row in rows])
+    made = arranged(core_of(BipartiteCSR.from_edges(left, right, 5000, len(rows)), BicliqueQuery()))
+    groups = made.columns if made.rows_are_left else made.rows
+    twins: dict[tuple[int, ...], list[int]] = {}
+    for vertex, row in enumerate(rows):
+        twins.setdefault(tuple(row), []).append(vertex)
+    assert {_behind(groups, (g,)) for g in range(groups.offsets.size - 1)} == {
+        tuple(vertices) for row, vertices in twins.items() if row
+    }
+
+
 @pytest.mark.parametrize("flip", [False, True])
 def test_edges_of_no_wanted_biclique_are_dropped(flip: bool) -> None:
     """A block inside a sparse graph that the core does not drop."""
